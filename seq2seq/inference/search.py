@@ -1,0 +1,158 @@
+"""Beam search.
+
+Each step takes the best 2K of the K*V continuations of a sentence. An EOS among the first K finishes a hypothesis, and
+the best others refill the beam to K, so that the search is as wide at its last step as at its first. A sentence ends
+when K hypotheses have finished or at its own length limit; then it leaves the batch. Beam size 1 is greedy search.
+
+Shapes: N sentences still searched, K beams, R = N*K rows, S source length, T target length so far, V vocabulary.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.errors import UserError
+from seq2seq.inference.score import length_normalised, log_softmax
+from seq2seq.models.interface import Seq2Seq, select_rows
+
+
+@dataclass
+class SearchConfig:
+    """How to look for a translation."""
+
+    beam_size: int = 5
+    length_penalty: float = 1.0  # alpha of score = log_prob / |y|^alpha; larger favours longer translations
+    max_length_ratio: float = 2.0  # a translation has at most ratio * source length + extra tokens
+    max_length_extra: int = 10
+
+    def __post_init__(self) -> None:
+        if self.beam_size < 1:
+            raise UserError(f"search.beam_size={self.beam_size} must be at least 1")
+        if not 0 <= self.length_penalty < math.inf:
+            raise UserError(f"search.length_penalty={self.length_penalty} must be a number of at least 0")
+        if not 0 <= self.max_length_ratio < math.inf:
+            raise UserError(f"search.max_length_ratio={self.max_length_ratio} must be a number of at least 0")
+        if self.max_length_extra < 1:
+            raise UserError(f"search.max_length_extra={self.max_length_extra} must be at least 1")
+
+    def length_limit(self, src_length: int) -> int:
+        """Return the most tokens that a translation may have; both lengths count EOS."""
+        return math.ceil(self.max_length_ratio * src_length) + self.max_length_extra
+
+
+class Hypothesis(NamedTuple):
+    """A translation as search found it."""
+
+    ids: list[int]  # without BOS and EOS
+    log_prob: float  # log p(y, EOS | x); of a cut one, log p(y | x)
+    score: float  # log_prob by length; see `length_normalised`
+    cut: bool  # True if the length limit came before EOS
+
+
+class _Continuations(NamedTuple):
+    """The best continuations of each sentence's beams, best first."""
+
+    log_probs: Tensor  # (N, 2K)
+    parents: Tensor  # (N, 2K) the beam each one continues
+    tokens: Tensor  # (N, 2K)
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Seq2Seq[Any, Any],
+    src: Int[Tensor, "N S"],
+    src_lengths: Int[Tensor, "N"],
+    config: SearchConfig,
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:
+    """Return up to `n_best` translations of each source, best score first.
+
+    What a sentence gets does not depend on its neighbours in the batch, nor the first translation on `n_best`.
+
+    Args:
+        model: in eval mode.
+        src: right-padded sources that end in EOS.
+        src_lengths: their lengths, EOS included.
+        config: the beam and its limits.
+        n_best: at most the beam size.
+
+    Raises:
+        UserError: `n_best` does not fit the beam, or the model's numbers are not numbers.
+    """
+    beams = config.beam_size
+    if not 1 <= n_best <= beams:
+        raise UserError(f"n-best of {n_best} must be between 1 and the beam size, {beams}; raise the beam size")
+    limits = [config.length_limit(length) for length in src_lengths.tolist()]
+    if model.max_target_length is not None:
+        limits = [min(limit, model.max_target_length) for limit in limits]
+    found: list[list[Hypothesis]] = [[] for _ in limits]
+
+    def hypothesis(ids: list[int], log_prob: float, cut: bool) -> Hypothesis:
+        return Hypothesis(ids, log_prob, length_normalised(log_prob, len(ids), config.length_penalty), cut)
+
+    memory = model.encode(src, src_lengths)
+    state = model.init_state(memory, beams)
+    sentences = list(range(len(limits)))  # which sentence a memory row belongs to
+    prefixes = src.new_full((len(limits), beams, 1), BOS)  # (N, K, T)
+    log_probs = torch.full((len(limits), beams), -math.inf, device=src.device)  # (N, K)
+    log_probs[:, 0] = 0.0  # all beams begin alike: only the first counts
+
+    for step in range(1, max(limits) + 1):
+        output = model.decode(prefixes[:, :, -1].reshape(-1, 1), memory, state)
+        best = _best_continuations(log_probs, output.logits[:, -1])
+        if best.log_probs.isnan().any():
+            raise UserError(
+                f"the model gave NaN at search step {step}: its numbers overflow in {output.logits.dtype}, "
+                "or its training diverged; use float32, or train with a lower learning rate"
+            )
+        ends = best.tokens == EOS
+
+        finishes = ends[:, :beams] & (best.log_probs[:, :beams] > -math.inf)
+        rows, ranks = finishes.nonzero(as_tuple=True)
+        complete = prefixes[rows, best.parents[rows, ranks], 1:].tolist()
+        for row, ids, log_prob in zip(
+            rows.tolist(), complete, best.log_probs[rows, ranks].tolist(), strict=True
+        ):
+            found[sentences[row]].append(hypothesis(ids, log_prob, cut=False))
+
+        others = ends.byte().argsort(dim=1, stable=True)[:, :beams]  # the best that are not EOS: at most K are
+        log_probs, parents, tokens = (part.gather(1, others) for part in best)  # (N, K) each
+        prefixes = prefixes.gather(1, parents[:, :, None].expand_as(prefixes))
+        prefixes = torch.cat([prefixes, tokens[:, :, None]], dim=2)
+
+        staying = []
+        for row, sentence in enumerate(sentences):
+            if step == limits[sentence] and not found[sentence]:
+                still_open = zip(prefixes[row, :, 1:].tolist(), log_probs[row].tolist(), strict=True)
+                found[sentence] = [hypothesis(*pair, cut=True) for pair in still_open if pair[1] > -math.inf]
+            elif step < limits[sentence] and len(found[sentence]) < beams:
+                staying.append(row)
+        if not staying:
+            break
+
+        keep = torch.tensor(staying, device=src.device)
+        if len(staying) < len(sentences):
+            sentences = [sentences[row] for row in staying]
+            memory = select_rows(memory, keep)
+            prefixes, log_probs, parents = prefixes[keep], log_probs[keep], parents[keep]
+        state = select_rows(output.state, (keep[:, None] * beams + parents).flatten())
+
+    return [sorted(hypotheses, key=lambda h: h.score, reverse=True)[:n_best] for hypotheses in found]
+
+
+def _best_continuations(
+    log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "R V"]
+) -> _Continuations:
+    """Return the best 2K of the K*V continuations; none by PAD or BOS, which are no words."""
+    sentences, beams = log_probs.shape
+    next_log_probs = log_softmax(logits)
+    next_log_probs[:, [PAD, BOS]] = -math.inf
+    continued = log_probs[:, :, None] + next_log_probs.unflatten(0, (sentences, beams))  # (N, K, V)
+    best, places = continued.flatten(1).topk(2 * beams, dim=1)
+    vocab_size = logits.shape[1]
+    return _Continuations(best, places // vocab_size, places % vocab_size)

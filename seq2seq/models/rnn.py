@@ -1,0 +1,266 @@
+"""The RNN encoder-decoder, before attention: the whole source in one vector.
+
+Two papers of 2014: Cho et al. (a GRU, the vector enters every step) and Sutskever et al. (stacked LSTMs, the vector
+is the decoder's first state). What a recurrent network reads is also the encoder of the models with attention.
+
+Shapes: B batch, N sentences, K beams, R = N*K rows, S source length, T target length, V vocabulary, L layers,
+E embedding size, H hidden size, C context size.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from seq2seq.errors import UserError
+from seq2seq.models.interface import Decoder, DecoderOutput, Encoder, EncoderOutput, Seq2Seq, padding_mask
+
+
+class Variant(Enum):
+    """Whose encoder-decoder."""
+
+    cho = "cho"
+    sutskever = "sutskever"
+
+
+@dataclass
+class RNNConfig:
+    """The RNN encoder-decoder of 2014, small enough for two cores."""
+
+    variant: Variant = Variant.cho
+    embedding_dim: int = 256
+    hidden_size: int = 256
+    num_layers: int | None = None  # left open: 1 for cho, 2 for sutskever
+    readout_size: int = 128  # cho: maxout units before the output projection
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.num_layers is None:
+            self.num_layers = 1 if self.variant is Variant.cho else 2
+        check_sizes(self, "embedding_dim", "hidden_size", "num_layers", "readout_size")
+        check_dropout(self.dropout)
+
+
+def check_sizes(config: object, *names: str) -> None:
+    """Raise UserError unless each named field is at least 1."""
+    for name in names:
+        if getattr(config, name) < 1:
+            raise UserError(f"model.{name}={getattr(config, name)} must be at least 1")
+
+
+def check_dropout(dropout: float) -> None:
+    """Raise UserError unless 0 <= dropout < 1."""
+    if not 0 <= dropout < 1:
+        raise UserError(f"model.dropout={dropout} must be at least 0 and below 1")
+
+
+class RNNEncoder(Encoder):
+    """A stacked GRU or LSTM over the source.
+
+    values: the top layer's state at each source position (both directions side by side).
+    summary: read in one direction, the final states of all layers (LSTM: then the cells); read in both, the top
+    layer's backward state at the first word, which has read the whole sentence.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_dim: int,
+        hidden_size: int,
+        *,
+        cell: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        reverse_source: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.reverse_source = reverse_source
+        self.values_size = hidden_size * (2 if bidirectional else 1)
+        states = 2 if cell is nn.LSTM else 1
+        self.summary_size = hidden_size if bidirectional else states * num_layers * hidden_size
+        self.embedding = nn.Embedding(vocab_size, embedding_dim)
+        self.dropout = nn.Dropout(dropout)
+        self.rnn = stacked_rnn(cell, embedding_dim, hidden_size, num_layers, dropout, bidirectional)
+
+    def forward(
+        self, src: Int[Tensor, "B S"], src_lengths: Int[Tensor, "B"], *, need_weights: bool = False
+    ) -> EncoderOutput:
+        """Encode; a recurrent encoder has no attention to show, so `need_weights` changes nothing."""
+        if self.reverse_source:
+            order = reversed_positions(src_lengths, src.shape[1])
+            src = src.gather(1, order)
+        packed = pack_padded_sequence(
+            self.dropout(self.embedding(src)), src_lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        outputs, final = self.rnn(packed)
+        values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=src.shape[1])
+        if self.reverse_source:  # handed on in source order, so that attention needs no mapping back
+            values = values.gather(1, order[:, :, None].expand_as(values))
+        states = final if isinstance(final, tuple) else (final,)  # each (L * directions, B, H)
+        summary = states[0][-1] if self.rnn.bidirectional else torch.cat(states).transpose(0, 1).flatten(1)
+        return EncoderOutput(values, padding_mask(src_lengths, src.shape[1]), summary)
+
+
+def stacked_rnn(
+    cell: type[nn.GRU] | type[nn.LSTM],
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool = False,
+) -> nn.GRU | nn.LSTM:
+    """Return torch's fused recurrent layers, batch first, with dropout between them.
+
+    torch's GRU applies the reset gate after its matrix product, the papers before it.
+    """
+    between = dropout if num_layers > 1 else 0.0
+    return cell(input_size, hidden_size, num_layers, batch_first=True, dropout=between, bidirectional=bidirectional)
+
+
+def reversed_positions(lengths: Int[Tensor, "B"], width: int) -> Int[Tensor, "B S"]:
+    """Return, for each position, the one it changes places with when the words are reversed.
+
+    EOS stays last and padding stays where it is; reversing twice changes nothing.
+    """
+    positions = torch.arange(width, device=lengths.device).expand(len(lengths), -1)
+    mirrored = lengths[:, None] - 2 - positions
+    return torch.where(mirrored >= 0, mirrored, positions)
+
+
+class MaxoutReadout(nn.Module):
+    """Logits from state, previous word and context through a maxout layer, Goodfellow et al. 2013.
+
+    t~ = U s + V E y + C c; each output is the larger of a pair of t~; Cho et al. 2014 and Bahdanau et al. 2015, A.2.2.
+    """
+
+    def __init__(self, input_size: int, readout_size: int, vocab_size: int, dropout: float) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(input_size, 2 * readout_size)  # U, V and C side by side
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(readout_size, vocab_size)
+
+    def forward(
+        self,
+        states: Float[Tensor, "R T H"],
+        embedded: Float[Tensor, "R T E"],
+        contexts: Float[Tensor, "R T C"],
+    ) -> Float[Tensor, "R T V"]:
+        """Read out all steps at once."""
+        pairs = self.hidden(torch.cat([states, embedded, contexts], dim=-1)).unflatten(-1, (-1, 2))
+        return self.output(self.dropout(pairs.amax(dim=-1)))
+
+
+class RNNMemory(NamedTuple):
+    """All that the decoder ever learns about the source: one vector."""
+
+    context: Tensor  # (N, C)
+
+
+class GRUState(NamedTuple):
+    """A stacked GRU's state."""
+
+    hidden: Tensor  # (R, L, H)
+
+
+class ChoDecoder(Decoder[RNNMemory, GRUState]):
+    """The decoder of Cho et al. 2014: the context enters the first state, every update and every readout."""
+
+    def __init__(self, config: RNNConfig, vocab_size: int, summary_size: int) -> None:
+        super().__init__()
+        size, layers = config.hidden_size, config.num_layers or 1
+        self.num_layers = layers
+        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
+        self.context = nn.Linear(summary_size, size)  # V
+        self.start = nn.Linear(size, layers * size)  # V'
+        self.dropout = nn.Dropout(config.dropout)
+        self.rnn = stacked_rnn(nn.GRU, config.embedding_dim + size, size, layers, config.dropout)
+        self.readout = MaxoutReadout(2 * size + config.embedding_dim, config.readout_size, vocab_size, config.dropout)
+
+    def memory(self, encoded: EncoderOutput) -> RNNMemory:
+        """c = tanh(V h_T)."""
+        return RNNMemory(self.context(encoded.summary).tanh())
+
+    def init_state(self, memory: RNNMemory, beams: int = 1) -> GRUState:
+        """s_0 = tanh(V' c)."""
+        start = self.start(memory.context).tanh().unflatten(-1, (self.num_layers, -1))
+        return GRUState(start.repeat_interleave(beams, dim=0))
+
+    def forward(
+        self, tgt: Int[Tensor, "R T"], memory: RNNMemory, state: GRUState, *, need_weights: bool = False
+    ) -> DecoderOutput[GRUState]:
+        """Run the fused GRU over all tokens at once; there is no attention to show."""
+        rows, steps = tgt.shape
+        embedded = self.dropout(self.embedding(tgt))
+        contexts = memory.context.repeat_interleave(rows // len(memory.context), dim=0)
+        contexts = contexts[:, None].expand(-1, steps, -1)  # (R, T, C)
+        states, hidden = self.rnn(torch.cat([embedded, contexts], dim=-1), _layers_first(state.hidden))
+        return DecoderOutput(self.readout(states, embedded, contexts), GRUState(hidden.transpose(0, 1)))
+
+
+class LSTMState(NamedTuple):
+    """A stacked LSTM's state."""
+
+    hidden: Tensor  # (R, L, H)
+    cell: Tensor  # (R, L, H)
+
+
+class SutskeverDecoder(Decoder[RNNMemory, LSTMState]):
+    """The decoder of Sutskever et al. 2014: it starts from the encoder's final states, layer by layer."""
+
+    def __init__(self, config: RNNConfig, vocab_size: int, summary_size: int) -> None:
+        super().__init__()
+        size, layers = config.hidden_size, config.num_layers or 1
+        assert summary_size == 2 * layers * size
+        self.num_layers = layers
+        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
+        self.dropout = nn.Dropout(config.dropout)
+        self.rnn = stacked_rnn(nn.LSTM, config.embedding_dim, size, layers, config.dropout)
+        self.output = nn.Linear(size, vocab_size)
+
+    def memory(self, encoded: EncoderOutput) -> RNNMemory:
+        """Keep the encoder's final states as they are."""
+        return RNNMemory(encoded.summary)
+
+    def init_state(self, memory: RNNMemory, beams: int = 1) -> LSTMState:
+        """Cut the one vector into the states of the layers."""
+        return lstm_start(memory.context.repeat_interleave(beams, dim=0), self.num_layers)
+
+    def forward(
+        self, tgt: Int[Tensor, "R T"], memory: RNNMemory, state: LSTMState, *, need_weights: bool = False
+    ) -> DecoderOutput[LSTMState]:
+        """Run the fused LSTM over all tokens at once; there is no attention to show."""
+        states, final = self.rnn(self.dropout(self.embedding(tgt)), tuple(map(_layers_first, state)))
+        logits = self.output(self.dropout(states))
+        return DecoderOutput(logits, LSTMState(*(part.transpose(0, 1) for part in final)))
+
+
+def lstm_start(summary: Float[Tensor, "R C"], num_layers: int) -> LSTMState:
+    """Return the stacked LSTM's state that `RNNEncoder` summarised, layer by layer."""
+    hidden, cell = summary.unflatten(-1, (2, num_layers, -1)).unbind(dim=1)
+    return LSTMState(hidden, cell)
+
+
+def _layers_first(state: Float[Tensor, "R L H"]) -> Float[Tensor, "L R H"]:
+    return state.transpose(0, 1).contiguous()
+
+
+def build_rnn(config: RNNConfig, vocab_size: int) -> Seq2Seq[RNNMemory, GRUState] | Seq2Seq[RNNMemory, LSTMState]:
+    """Build the RNN encoder-decoder of Cho et al. 2014 or Sutskever et al. 2014."""
+    lstm = config.variant is Variant.sutskever
+    encoder = RNNEncoder(
+        vocab_size,
+        config.embedding_dim,
+        config.hidden_size,
+        cell=nn.LSTM if lstm else nn.GRU,
+        num_layers=config.num_layers or 1,
+        reverse_source=lstm,
+        dropout=config.dropout,
+    )
+    if lstm:
+        return Seq2Seq(encoder, SutskeverDecoder(config, vocab_size, encoder.summary_size))
+    return Seq2Seq(encoder, ChoDecoder(config, vocab_size, encoder.summary_size))

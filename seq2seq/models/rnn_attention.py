@@ -1,0 +1,307 @@
+"""Recurrent decoders with attention: Bahdanau's attends, then updates; Luong's updates, then attends.
+
+Shapes: N sentences, K beams, R = N*K rows, S source length, T target length, V vocabulary, L layers,
+E embedding size, H hidden size, D size of an encoder vector, A size of a key.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from seq2seq.errors import UserError
+from seq2seq.models.attention import (
+    AdditiveScore,
+    ConcatScore,
+    DotScore,
+    GeneralScore,
+    LocationScore,
+    PredictedCenters,
+    attend,
+    gaussian,
+    monotonic_centers,
+    outside_window,
+)
+from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput, Seq2Seq, by_row, by_sentence
+from seq2seq.models.rnn import (
+    LSTMState,
+    MaxoutReadout,
+    RNNEncoder,
+    check_dropout,
+    check_sizes,
+    lstm_start,
+    stacked_rnn,
+)
+
+
+class AttentionMemory(NamedTuple):
+    """What a recurrent decoder with attention keeps of the source."""
+
+    values: Tensor  # (N, S, D)
+    keys: Tensor  # (N, S, A) the part of the scores that no query changes
+    padding_mask: Tensor  # (N, S), True = padding
+    summary: Tensor  # (N, summary_size) where the first state comes from
+
+
+# ---- Bahdanau, Cho, Bengio (2015): attend, then update ----
+
+
+class ReadoutState(Enum):
+    """Which decoder state the readout sees."""
+
+    previous = "previous"  # s_{i-1}, appendix A.2.2
+    current = "current"  # s_i, section 3.1, eq. 4
+
+
+@dataclass
+class BahdanauDecoderConfig:
+    """The decoder of Bahdanau et al. 2015."""
+
+    embedding_dim: int = 256
+    hidden_size: int = 256
+    attention_size: int = 256
+    readout_size: int = 128  # maxout units before the output projection
+    readout_state: ReadoutState = ReadoutState.previous
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "embedding_dim", "hidden_size", "attention_size", "readout_size")
+        check_dropout(self.dropout)
+
+
+@dataclass
+class BahdanauConfig(BahdanauDecoderConfig):
+    """The whole model of Bahdanau et al. 2015; encoder and decoder share their sizes."""
+
+
+class BahdanauState(NamedTuple):
+    """The GRU's state."""
+
+    hidden: Tensor  # (R, H)
+
+
+class BahdanauDecoder(Decoder[AttentionMemory, BahdanauState]):
+    """For each word: attend with the previous state, update the state, read out, Bahdanau et al. 2015, appendix A."""
+
+    def __init__(self, config: BahdanauDecoderConfig, vocab_size: int, values_size: int, summary_size: int) -> None:
+        super().__init__()
+        size, embedding_dim = config.hidden_size, config.embedding_dim
+        self.readout_state = config.readout_state
+        self.embedding = nn.Embedding(vocab_size, embedding_dim)
+        self.dropout = nn.Dropout(config.dropout)
+        self.start = nn.Linear(summary_size, size)  # W_s
+        self.score = AdditiveScore(size, values_size, config.attention_size)
+        self.cell = nn.GRUCell(embedding_dim + values_size, size)
+        self.readout = MaxoutReadout(
+            size + embedding_dim + values_size, config.readout_size, vocab_size, config.dropout
+        )
+
+    def memory(self, encoded: EncoderOutput) -> AttentionMemory:
+        """Project the keys once."""
+        keys = self.score.keys(encoded.values)
+        return AttentionMemory(encoded.values, keys, encoded.padding_mask, encoded.summary)
+
+    def init_state(self, memory: AttentionMemory, beams: int = 1) -> BahdanauState:
+        """s_0 = tanh(W_s h_1), h_1 the backward state at the first word."""
+        return BahdanauState(self.start(memory.summary).tanh().repeat_interleave(beams, dim=0))
+
+    def forward(
+        self,
+        tgt: Int[Tensor, "R T"],
+        memory: AttentionMemory,
+        state: BahdanauState,
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput[BahdanauState]:
+        """Step through the tokens; the readout runs once over all of them."""
+        embedded = self.dropout(self.embedding(tgt))  # (R, T, E)
+        states, contexts, all_weights = [state.hidden], [], []
+        for word in embedded.unbind(dim=1):
+            context, weights = self._attend(states[-1], memory)
+            states.append(self.cell(torch.cat([word, context], dim=-1), states[-1]))
+            contexts.append(context)
+            all_weights.append(weights)
+        read = states[:-1] if self.readout_state is ReadoutState.previous else states[1:]
+        logits = self.readout(torch.stack(read, dim=1), embedded, torch.stack(contexts, dim=1))
+        cross = torch.stack(all_weights, dim=1)[:, None, None] if need_weights else None  # (R, 1, 1, T, S)
+        return DecoderOutput(logits, BahdanauState(states[-1]), cross)
+
+    def _attend(
+        self, hidden: Float[Tensor, "R H"], memory: AttentionMemory
+    ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R S"]]:
+        queries = by_sentence(hidden[:, None], len(memory.values))  # (N, K, H)
+        scores = self.score(queries, memory.keys)
+        context, weights = attend(scores, memory.values, memory.padding_mask[:, None])
+        return context.flatten(0, 1), weights.flatten(0, 1)
+
+
+def build_bahdanau(config: BahdanauConfig, vocab_size: int) -> Seq2Seq[AttentionMemory, BahdanauState]:
+    """Build the model of Bahdanau et al. 2015: a bidirectional GRU encoder under additive attention."""
+    encoder = RNNEncoder(
+        vocab_size, config.embedding_dim, config.hidden_size, bidirectional=True, dropout=config.dropout
+    )
+    return Seq2Seq(encoder, BahdanauDecoder(config, vocab_size, encoder.values_size, encoder.summary_size))
+
+
+# ---- Luong, Pham, Manning (2015): update, then attend ----
+
+
+class Score(Enum):
+    """How a key is scored against the decoder's state, Luong et al. 2015, section 3.1."""
+
+    dot = "dot"
+    general = "general"
+    concat = "concat"
+    location = "location"
+
+
+# `global` is a Python keyword, hence the functional form.
+Window = Enum("Window", {"global": "global", "local_m": "local_m", "local_p": "local_p"})
+Window.__doc__ = "Which source positions a step may see, Luong et al. 2015, sections 3.1 and 3.2."
+
+
+@dataclass
+class LuongConfig:
+    """The model of Luong et al. 2015, small enough for two cores."""
+
+    embedding_dim: int = 256
+    hidden_size: int = 256
+    num_layers: int = 2
+    score: Score = Score.general
+    window: Window = Window["global"]
+    half_width: int = 10  # D of the local windows
+    max_source_length: int = 256  # score=location has one row of weights a source position
+    input_feeding: bool = True
+    reverse_source: bool = True
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "embedding_dim", "hidden_size", "num_layers", "half_width", "max_source_length")
+        check_dropout(self.dropout)
+        if self.score is Score.location and self.window is not Window["global"]:
+            raise UserError(
+                f"model.score=location knows only model.window=global (Luong et al. 2015, section 3.1), "
+                f"not {self.window.name}; choose the score dot, general or concat for a local window"
+            )
+
+
+class LuongState(NamedTuple):
+    """The LSTM's states, the last attentional vector (fed into the next step) and the number of words so far."""
+
+    lstm: LSTMState  # (R, L, H) each
+    attentional: Tensor  # (R, H)
+    position: Tensor  # (R,)
+
+
+class LuongDecoder(Decoder[AttentionMemory, LuongState]):
+    """For each word: update the LSTM, attend with its new state, mix both, Luong et al. 2015, section 3."""
+
+    def __init__(self, config: LuongConfig, vocab_size: int, values_size: int, summary_size: int) -> None:
+        super().__init__()
+        size = config.hidden_size
+        assert summary_size == 2 * config.num_layers * size
+        self.num_layers = config.num_layers
+        self.window = config.window
+        self.half_width = config.half_width
+        self.input_feeding = config.input_feeding
+        self.max_source_length = config.max_source_length if config.score is Score.location else None
+        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
+        self.dropout = nn.Dropout(config.dropout)
+        fed = size if config.input_feeding else 0
+        self.rnn = stacked_rnn(nn.LSTM, config.embedding_dim + fed, size, config.num_layers, config.dropout)
+        self.score = _build_score(config, values_size)
+        self.centers = PredictedCenters(size) if config.window is Window["local_p"] else None
+        self.attentional = nn.Linear(values_size + size, size, bias=False)  # W_c
+        self.output = nn.Linear(size, vocab_size)  # W_s
+
+    def memory(self, encoded: EncoderOutput) -> AttentionMemory:
+        """Project the keys once."""
+        keys = self.score.keys(encoded.values)
+        return AttentionMemory(encoded.values, keys, encoded.padding_mask, encoded.summary)
+
+    def init_state(self, memory: AttentionMemory, beams: int = 1) -> LuongState:
+        """Start from the encoder's last states, layer by layer, and an attentional vector of zeros."""
+        lstm = lstm_start(memory.summary.repeat_interleave(beams, dim=0), self.num_layers)
+        position = torch.zeros(len(lstm.hidden), dtype=torch.long, device=lstm.hidden.device)
+        return LuongState(lstm, torch.zeros_like(lstm.hidden[:, 0]), position)
+
+    def forward(
+        self,
+        tgt: Int[Tensor, "R T"],
+        memory: AttentionMemory,
+        state: LuongState,
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput[LuongState]:
+        """With input feeding step through the tokens, without it take all at once."""
+        embedded = self.dropout(self.embedding(tgt))  # (R, T, E)
+        outputs, all_weights = [], []
+        for chunk in embedded.split(1, dim=1) if self.input_feeding else [embedded]:
+            vectors, weights, state = self._step(chunk, memory, state)
+            outputs.append(vectors)
+            all_weights.append(weights)
+        logits = self.output(self.dropout(torch.cat(outputs, dim=1)))
+        cross = torch.cat(all_weights, dim=1)[:, None, None] if need_weights else None  # (R, 1, 1, T, S)
+        return DecoderOutput(logits, state, cross)
+
+    def _step(
+        self, embedded: Float[Tensor, "R T E"], memory: AttentionMemory, state: LuongState
+    ) -> tuple[Float[Tensor, "R T H"], Float[Tensor, "R T S"], LuongState]:
+        """Return attentional vectors h~ = tanh(W_c [c; h]) (eq. 5), weights and state; T = 1 under input feeding."""
+        if self.input_feeding:
+            embedded = torch.cat([embedded, state.attentional[:, None]], dim=-1)
+        before = tuple(part.transpose(0, 1).contiguous() for part in state.lstm)
+        hidden, after = self.rnn(embedded, before)  # (R, T, H)
+        steps = torch.arange(hidden.shape[1], device=hidden.device)
+        contexts, weights = self._attend(hidden, state.position[:, None] + steps, memory)
+        vectors = self.attentional(torch.cat([contexts, hidden], dim=-1)).tanh()
+        lstm = LSTMState(*(part.transpose(0, 1) for part in after))
+        return vectors, weights, LuongState(lstm, vectors[:, -1], state.position + hidden.shape[1])
+
+    def _attend(
+        self, hidden: Float[Tensor, "R T H"], positions: Int[Tensor, "R T"], memory: AttentionMemory
+    ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R T S"]]:
+        sentences, length, _ = memory.values.shape
+        queries = by_sentence(hidden, sentences)  # (N, K*T, H)
+        scores = self.score(queries, memory.keys)
+        hidden_mask = memory.padding_mask[:, None]
+        src_lengths = (~memory.padding_mask).sum(dim=1)
+        if self.window is Window["local_m"]:
+            centers = monotonic_centers(positions.reshape(sentences, -1), src_lengths, scores.dtype)
+            hidden_mask = hidden_mask | outside_window(centers, self.half_width, length)
+        if self.centers is not None:
+            centers = self.centers(queries, src_lengths)
+            hidden_mask = hidden_mask | outside_window(centers, self.half_width, length)
+        contexts, weights = attend(scores, memory.values, hidden_mask)
+        if self.centers is not None:
+            weights = weights * gaussian(centers, self.half_width, length)
+            contexts = weights @ memory.values
+        return by_row(contexts, len(hidden)), by_row(weights, len(hidden))
+
+
+def _build_score(config: LuongConfig, values_size: int) -> DotScore | AdditiveScore | LocationScore:
+    size = config.hidden_size
+    if config.score is Score.dot:
+        return DotScore()
+    if config.score is Score.general:
+        return GeneralScore(size, values_size)
+    if config.score is Score.concat:
+        return ConcatScore(size, values_size, size)
+    return LocationScore(size, config.max_source_length)
+
+
+def build_luong(config: LuongConfig, vocab_size: int) -> Seq2Seq[AttentionMemory, LuongState]:
+    """Build the model of Luong et al. 2015: stacked LSTMs, multiplicative attention."""
+    encoder = RNNEncoder(
+        vocab_size,
+        config.embedding_dim,
+        config.hidden_size,
+        cell=nn.LSTM,
+        num_layers=config.num_layers,
+        reverse_source=config.reverse_source,
+        dropout=config.dropout,
+    )
+    return Seq2Seq(encoder, LuongDecoder(config, vocab_size, encoder.values_size, encoder.summary_size))
