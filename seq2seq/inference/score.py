@@ -68,6 +68,6 @@ def score(
 
 def padded(sequences: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "N T"]:
     """Right-pad with PAD; at least one column wide."""
-    width = max(1, *map(len, sequences))
+    width = max(len(ids) for ids in [*sequences, [PAD]])
     rows = [[*ids, *[PAD] * (width - len(ids))] for ids in sequences]
     return torch.tensor(rows, dtype=torch.long, device=device)

@@ -44,6 +44,11 @@ class SearchConfig:
         """Return the most tokens that a translation may have; both lengths count EOS."""
         return math.ceil(self.max_length_ratio * src_length) + self.max_length_extra
 
+    def check_n_best(self, n_best: int) -> None:
+        """Raise UserError unless the beam can hold so many translations."""
+        if not 1 <= n_best <= self.beam_size:
+            raise UserError(f"n_best={n_best} must be between 1 and the beam size, {self.beam_size}; use a larger beam")
+
 
 class Hypothesis(NamedTuple):
     """A translation as search found it."""
@@ -84,9 +89,8 @@ def beam_search(
     Raises:
         UserError: `n_best` does not fit the beam, or the model's numbers are not numbers.
     """
+    config.check_n_best(n_best)
     beams = config.beam_size
-    if not 1 <= n_best <= beams:
-        raise UserError(f"n-best of {n_best} must be between 1 and the beam size, {beams}; raise the beam size")
     limits = [config.length_limit(length) for length in src_lengths.tolist()]
     if model.max_target_length is not None:
         limits = [min(limit, model.max_target_length) for limit in limits]
@@ -115,9 +119,7 @@ def beam_search(
         finishes = ends[:, :beams] & (best.log_probs[:, :beams] > -math.inf)
         rows, ranks = finishes.nonzero(as_tuple=True)
         complete = prefixes[rows, best.parents[rows, ranks], 1:].tolist()
-        for row, ids, log_prob in zip(
-            rows.tolist(), complete, best.log_probs[rows, ranks].tolist(), strict=True
-        ):
+        for row, ids, log_prob in zip(rows.tolist(), complete, best.log_probs[rows, ranks].tolist(), strict=True):
             found[sentences[row]].append(hypothesis(ids, log_prob, cut=False))
 
         others = ends.byte().argsort(dim=1, stable=True)[:, :beams]  # the best that are not EOS: at most K are
@@ -145,14 +147,12 @@ def beam_search(
     return [sorted(hypotheses, key=lambda h: h.score, reverse=True)[:n_best] for hypotheses in found]
 
 
-def _best_continuations(
-    log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "R V"]
-) -> _Continuations:
+def _best_continuations(log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "R V"]) -> _Continuations:
     """Return the best 2K of the K*V continuations; none by PAD or BOS, which are no words."""
     sentences, beams = log_probs.shape
     next_log_probs = log_softmax(logits)
     next_log_probs[:, [PAD, BOS]] = -math.inf
-    continued = log_probs[:, :, None] + next_log_probs.unflatten(0, (sentences, beams))  # (N, K, V)
+    continued = log_probs[:, :, None] + next_log_probs.view(sentences, beams, -1)  # (N, K, V)
     best, places = continued.flatten(1).topk(2 * beams, dim=1)
     vocab_size = logits.shape[1]
     return _Continuations(best, places // vocab_size, places % vocab_size)

@@ -127,11 +127,9 @@ def outside_window(centers: Float[Tensor, "N Q"], half_width: int, length: int) 
     return (positions - centers[..., None]).abs() > half_width
 
 
-def monotonic_centers(
-    steps: Int[Tensor, "N Q"], src_lengths: Int[Tensor, "N"], dtype: torch.dtype
-) -> Float[Tensor, "N Q"]:
+def monotonic_centers(steps: Int[Tensor, "N Q"], src_lengths: Int[Tensor, "N"]) -> Float[Tensor, "N Q"]:
     """local-m: the window of step t is centred at min(t, S - 1), S the sentence's own length, so it is never empty."""
-    return steps.minimum(src_lengths[:, None] - 1).to(dtype)
+    return steps.minimum(src_lengths[:, None] - 1).float()
 
 
 class PredictedCenters(nn.Module):
@@ -144,8 +142,10 @@ class PredictedCenters(nn.Module):
 
     def forward(self, queries: Float[Tensor, "N Q I"], src_lengths: Int[Tensor, "N"]) -> Float[Tensor, "N Q"]:
         """Return real-valued centres in (0, S), S the sentence's own length."""
-        fraction = self.position(self.hidden(queries).tanh()).sigmoid().squeeze(-1)  # (N, Q)
-        return fraction * src_lengths[:, None]
+        logits = self.position(self.hidden(queries).tanh()).squeeze(-1)  # (N, Q)
+        # bfloat16 knows only every second integer above 256: too few to count words with.
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        return logits.to(wide).sigmoid() * src_lengths[:, None]
 
 
 def gaussian(centers: Float[Tensor, "N Q"], half_width: int, length: int) -> Float[Tensor, "N Q S"]:

@@ -10,6 +10,7 @@ T target length, P tokens already consumed, V vocabulary, L layers, H heads, D s
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -30,13 +31,14 @@ class EncoderOutput(NamedTuple):
     attention: Tensor | None = None  # (B, L, H, S, S) encoder self-attention, if asked for
 
 
-class DecoderOutput(NamedTuple, Generic[St]):
+@dataclass(frozen=True)
+class DecoderOutput(Generic[St]):
     """What a decoder returns for T target tokens."""
 
-    logits: Tensor  # (R, T, V)
+    logits: Float[Tensor, "R T V"]
     state: St
-    cross: Tensor | None = None  # (R, L, H, T, S) attention over the source, if asked for and if there is any
-    self_attention: Tensor | None = None  # (R, L, H, T, P + T) attention over the target, likewise
+    cross: Float[Tensor, "R L H T S"] | None = None  # attention over the source, if asked for and if there is any
+    self_attention: Float[Tensor, "R L H T PT"] | None = None  # attention over the target, likewise; PT = P + T
 
 
 class Encoder(nn.Module, ABC):

@@ -270,14 +270,14 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         hidden_mask = memory.padding_mask[:, None]
         src_lengths = (~memory.padding_mask).sum(dim=1)
         if self.window is Window["local_m"]:
-            centers = monotonic_centers(positions.reshape(sentences, -1), src_lengths, scores.dtype)
+            centers = monotonic_centers(positions.reshape(sentences, -1), src_lengths)
             hidden_mask = hidden_mask | outside_window(centers, self.half_width, length)
         if self.centers is not None:
             centers = self.centers(queries, src_lengths)
             hidden_mask = hidden_mask | outside_window(centers, self.half_width, length)
         contexts, weights = attend(scores, memory.values, hidden_mask)
         if self.centers is not None:
-            weights = weights * gaussian(centers, self.half_width, length)
+            weights = weights * gaussian(centers, self.half_width, length).to(weights.dtype)
             contexts = weights @ memory.values
         return by_row(contexts, len(hidden)), by_row(weights, len(hidden))
 

@@ -1,0 +1,266 @@
+"""The `seq2seq` command.
+
+stdin, stdout and stderr speak UTF-8 whatever the locale. stdout carries results only; warnings go to stderr. torch and
+all that needs it are imported when a command runs, so that `--help` answers at once.
+"""
+
+import dataclasses
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+
+import typer
+
+from seq2seq.data.corpus import ParallelText, read_lines
+from seq2seq.errors import UserError
+
+if TYPE_CHECKING:
+    from seq2seq.inference.translator import Translation, Translator
+
+app = typer.Typer(
+    name="seq2seq", add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+
+
+class Precision(Enum):
+    """In which numbers to compute."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+Run = Annotated[Path, typer.Argument(help="A run folder, or a bundle.", show_default=False)]
+BeamSize = Annotated[
+    int | None,
+    typer.Option(help="Translations kept open at each step; 1 is greedy. [default: the run's search.beam_size]"),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(help="alpha in score = log_prob / length^alpha. [default: the run's search.length_penalty]"),
+]
+BatchSize = Annotated[int, typer.Option(min=1, help="Sentences computed at a time.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
+Numbers = Annotated[Precision, typer.Option("--precision", help="Numbers to compute in.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+
+
+def main() -> None:
+    """Run the command line, and exit: 0, 2 for what a user can mend, 130 or 143 when interrupted, 1 otherwise."""
+    for stream in (sys.stdout, sys.stderr):
+        assert hasattr(stream, "reconfigure")
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    try:
+        app(prog_name="seq2seq")
+    except UserError as error:
+        sys.stderr.write(f"seq2seq: error: {error}\n")
+        sys.exit(2)
+
+
+@app.callback()
+def prepare(context: typer.Context) -> None:
+    """Train neural translation models, translate with them, and score them."""
+    if context.invoked_subcommand == "train":  # has its own ways with signals and logs
+        return
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="seq2seq: warning: %(message)s")
+    signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGTERM, _stop)
+    if hasattr(signal, "SIGPIPE"):  # a reader that left, as `head` does, is no error
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+@app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def train(context: typer.Context) -> None:
+    """Train a model. As train.py does; `seq2seq train --help` lists the settings."""
+    from seq2seq.config import main as hydra_main
+    from seq2seq.training.fit import fit
+
+    sys.argv = ["seq2seq train", *context.args]
+    hydra_main(fit)
+
+
+@app.command()
+def translate(
+    run: Run,
+    file: Annotated[Path | None, typer.Argument(help="Text, one sentence a line. [default: stdin]")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file, whole or not at all. [default: stdout]")
+    ] = None,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    n_best: Annotated[int, typer.Option(min=1, help="Translations of each line; above 1 needs --json.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Put score and tab before each translation.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object a line, with all numbers.")] = False,
+    batch_size: BatchSize = 32,
+    device: Device = "cpu",
+    precision: Numbers = Precision.float32,
+    line_buffered: Annotated[
+        bool | None,
+        typer.Option(
+            "--line-buffered/--no-line-buffered",
+            help="Answer each line before reading the next. [default: on if stdin is a terminal]",
+        ),
+    ] = None,
+) -> None:
+    """Translate text. A line out for each line in; blank lines stay blank."""
+    if n_best > 1 and not as_json:
+        raise UserError(f"--n-best {n_best} needs --json: one object a line holds them all")
+    translator = _translator(run, device, precision, batch_size, beam_size, length_penalty)
+    if line_buffered is None:
+        line_buffered = file is None and sys.stdin.isatty()
+    lines = read_lines(sys.stdin.buffer if file is None else file)
+    options = {"chunk_lines": 1} if line_buffered else {}
+    with _results(output) as results:
+        for translation in translator.translate(lines, n_best, **options):
+            if as_json:
+                results.write(json.dumps(_as_object(translation, n_best), ensure_ascii=False))
+            else:
+                results.write(f"{translation.score:.4f}\t{translation.text}" if scores else translation.text)
+            results.write("\n")
+            if line_buffered:
+                results.flush()
+
+
+@app.command()
+def score(
+    run: Run,
+    src: Annotated[Path, typer.Argument(help="Text, one sentence a line.", show_default=False)],
+    tgt: Annotated[Path, typer.Argument(help="Its translation, line by line.", show_default=False)],
+    normalize: Annotated[bool, typer.Option("--normalize", help="Write scores: log_prob by length.")] = False,
+    length_penalty: LengthPenalty = None,
+    batch_size: BatchSize = 32,
+    device: Device = "cpu",
+    precision: Numbers = Precision.float32,
+) -> None:
+    """Score given translations. A line each: the natural logarithm of its probability."""
+    pairs = list(ParallelText(src, tgt).pairs())
+    translator = _translator(run, device, precision, batch_size, None, length_penalty)
+    for found in translator.score(pairs):
+        sys.stdout.write(f"{found.score if normalize else found.log_prob:.6f}\n")
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    src: Annotated[Path | None, typer.Option(help="A test set's source. [default: the run's own test sets]")] = None,
+    ref: Annotated[Path | None, typer.Option(help="Its reference translation, line by line.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A folder for src.txt, ref.txt and hyp.txt; with --src.")
+    ] = None,
+    as_json: AsJson = False,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    batch_size: BatchSize = 32,
+    device: Device = "cpu",
+    precision: Numbers = Precision.float32,
+) -> None:
+    """Score a model on test sets. BLEU, chrF and TER, with signatures."""
+    test_sets = _test_sets(run, src, ref, output)
+    translator = _translator(run, device, precision, batch_size, beam_size, length_penalty)
+    from seq2seq import evaluation
+
+    scores = {}
+    for name, text in test_sets.items():
+        pairs = list(text.pairs())
+        scores[name] = evaluation.evaluate(
+            translator,
+            [source for source, _ in pairs],
+            [reference for _, reference in pairs],
+            folder=output,
+            lowercase=translator.preprocessing.lowercase,
+        )
+    if as_json:
+        sys.stdout.write(json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write("\n".join(_table(name, found) for name, found in scores.items()))
+
+
+# ---- Parts of commands ----
+
+
+def _translator(
+    run: Path,
+    device: str,
+    precision: Precision,
+    batch_size: int,
+    beam_size: int | None,
+    length_penalty: float | None,
+) -> "Translator":
+    import torch
+
+    from seq2seq.inference.bundle import load_bundle
+    from seq2seq.inference.translator import Translator
+
+    bundle = load_bundle(run, device, getattr(torch, precision.value))
+    asked = {"beam_size": beam_size, "length_penalty": length_penalty}
+    changes = {name: value for name, value in asked.items() if value is not None}
+    bundle.search = dataclasses.replace(bundle.search, **changes)  # type: ignore[arg-type]
+    return Translator.from_bundle(bundle, batch_size=batch_size)
+
+
+@contextmanager
+def _results(output: Path | None) -> Iterator[TextIO]:
+    """Give stdout, or a new file that takes the name of `output` when all went well."""
+    if output is None:
+        yield sys.stdout
+        return
+    if output.exists() and not output.is_file():  # such as /dev/stderr, which must not be replaced
+        fresh = output
+    else:
+        fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
+    try:
+        stream = fresh.open("w", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UserError(f"cannot write {output}: {error.strerror}") from error
+    try:
+        with stream:
+            yield stream
+        if fresh != output:
+            fresh.replace(output)
+    except BaseException:
+        if fresh != output:
+            fresh.unlink(missing_ok=True)
+        raise
+
+
+def _as_object(translation: "Translation", n_best: int) -> dict[str, Any]:
+    ranked = [
+        {"text": one.text, "log_prob": one.log_prob, "score": one.score, "cut": one.cut}
+        for one in (translation, *translation.alternatives)
+    ]
+    return ranked[0] if n_best == 1 else {**ranked[0], "n_best": ranked}
+
+
+def _test_sets(run: Path, src: Path | None, ref: Path | None, output: Path | None) -> dict[str, ParallelText]:
+    if src is not None and ref is not None:
+        return {src.name: ParallelText(src, ref)}
+    if src is not None or ref is not None:
+        raise UserError("--src and --ref go together: a source and its reference translation")
+    if output is not None:
+        raise UserError("--output goes with --src and --ref; the run's own test sets lie in its tests folder")
+    folders = sorted(path.parent for path in run.glob("tests/*/src.txt"))
+    if not folders:
+        raise UserError(f"{run} holds no test sets (tests/NAME/src.txt and ref.txt); give --src and --ref")
+    return {folder.name: ParallelText(folder / "src.txt", folder / "ref.txt") for folder in folders}
+
+
+def _table(name: str, scores: dict[str, Any]) -> str:
+    rows = [f"{name}: {scores['sentences']} sentences"]
+    for metric, label in (("bleu", "BLEU"), ("chrf", "chrF"), ("ter", "TER")):
+        rows.append(f"  {label:<13}{scores[metric]:6.2f}   {scores['signatures'][metric]}")
+    rows.append(f"  {'length ratio':<13}{scores['length_ratio']:6.3f}")
+    for share in ("exact_match", "cut", "looping"):
+        rows.append(f"  {share.replace('_', ' '):<13}{100 * scores[share]:6.2f} %")
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,267 @@
+"""The settings of a training run, and the only place where Hydra meets them.
+
+`main` is what `train.py` and `seq2seq train` call: it composes the settings from `conf/` and the command line,
+turns them into plain dataclasses, and hands those over. Nothing behind it knows of Hydra or OmegaConf.
+"""
+
+import difflib
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import hydra
+import yaml
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import MISSING, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from seq2seq.data.corpus import FilesConfig, Multi30kConfig
+from seq2seq.data.tokenizer import TokenizerConfig
+from seq2seq.errors import Interrupted, UserError
+from seq2seq.inference.search import SearchConfig
+from seq2seq.models import ARCHITECTURES
+from seq2seq.training.optim import OptimConfig
+from seq2seq.training.settings import LoggerConfig, TrainerConfig
+
+CORPORA: dict[str, type[Any]] = {"multi30k": Multi30kConfig, "files": FilesConfig}
+MODELS: dict[str, type[Any]] = {name: entry.config for name, entry in ARCHITECTURES.items()}
+
+# A checkout has conf/ beside the package, an installed wheel inside it.
+_PACKAGE = Path(__file__).parent
+CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
+
+
+@dataclass
+class TrainConfig:
+    """All settings of a run; each group's dataclass says what its options mean."""
+
+    data: Any = MISSING
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: Any = MISSING
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    seed: int = 1
+    run_dir: str | None = None  # left open: runs/<time>-<model>-<data>
+    resume: str | None = None  # a run folder to go on with
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"seed={self.seed} must be at least 0 and below 2**32")
+
+    @property
+    def data_name(self) -> str:
+        """The name of the data group's choice."""
+        return _name_of(CORPORA, self.data)
+
+    @property
+    def model_name(self) -> str:
+        """The name of the model group's choice."""
+        return _name_of(MODELS, self.model)
+
+
+def _name_of(table: Mapping[str, type[Any]], config: object) -> str:
+    return next(name for name, kind in table.items() if kind is type(config))
+
+
+# ---- Plain form: what a run's config.yaml holds ----
+
+
+def to_plain(config: TrainConfig) -> dict[str, Any]:
+    """Return the settings as dicts, lists, strings, numbers and booleans; each Enum by its name."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Enum):
+            return value.name
+        if isinstance(value, Mapping):
+            return {key: plain(item) for key, item in value.items()}
+        return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+    settings: dict[str, Any] = plain(asdict(config))
+    return {"choices": {"data": config.data_name, "model": config.model_name}, **settings}
+
+
+def from_plain(settings: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> TrainConfig:
+    """Return the settings that `to_plain` made a dict of, with `overrides` by dotted name on top.
+
+    Raises:
+        UserError: unknown names or values that do not fit.
+    """
+    settings = dict(settings)
+    try:
+        choices = settings.pop("choices")
+        schema = OmegaConf.structured(TrainConfig)
+        schema.data = OmegaConf.structured(CORPORA[choices["data"]])
+        schema.model = OmegaConf.structured(MODELS[choices["model"]])
+        merged = OmegaConf.merge(schema, settings)
+        for name, value in (overrides or {}).items():
+            OmegaConf.update(merged, name, value)
+        config = OmegaConf.to_object(merged)
+    except (OmegaConfBaseException, KeyError, TypeError) as error:
+        raise UserError(f"the settings of the run do not fit this version: {_one_line(error)}") from error
+    assert isinstance(config, TrainConfig)
+    return config
+
+
+# ---- The door ----
+
+
+def register(sweep_dir: Path) -> None:
+    """Tell Hydra the dataclasses behind `conf/` and the folder of a sweep; a YAML file says only what it changes."""
+    store = ConfigStore.instance()
+    store.store(name="schema", node=TrainConfig)
+    for group, table in (("data", CORPORA), ("model", MODELS)):
+        for name, kind in table.items():
+            store.store(group=f"schema/{group}", name=name, node=kind)
+    store.store(group="hydra/help", name="seq2seq", node={"app_name": "seq2seq", "header": "", "template": _help()})
+    OmegaConf.register_new_resolver("sweep_dir", lambda: str(sweep_dir), replace=True)
+
+
+def main(fit: Callable[[TrainConfig], str]) -> None:
+    """Compose the settings from the command line, run `fit`, print what it returns, and exit.
+
+    In a sweep, a run that fails by a UserError does not stop those after it; an interruption does.
+    Exit codes: 0; 2 for what a user can mend; 130 or 143 after SIGINT or SIGTERM; 1 for the unexpected.
+    """
+    started = f"{datetime.now():%Y%m%d-%H%M%S}"
+    sweep_dir = Path("runs") / f"{started}-sweep"
+    register(sweep_dir)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as they are
+    exit_code = 0
+
+    @hydra.main(config_path=str(CONF), config_name="train", version_base="1.3")
+    def job(composed: Any) -> None:
+        nonlocal exit_code
+        if exit_code > 2:  # an interrupted sweep: Hydra goes on with its next job all the same
+            return
+        try:
+            config = _settings(composed)
+            if config.run_dir is None:
+                config.run_dir = str(_new_run_dir(config, started, sweep_dir))
+            sys.stdout.write(fit(config) + "\n")
+        except UserError as error:
+            exit_code = _report(error, 2)
+        except Interrupted as interruption:
+            exit_code = _report(interruption, 128 + interruption.signal)
+
+    try:
+        job()
+    except (HydraException, OmegaConfBaseException) as error:
+        exit_code = _report(UserError(_explained(error)), 2)
+    except KeyboardInterrupt:
+        exit_code = _report(Interrupted("interrupted", signal.SIGINT), 130)
+    if sweep_dir.is_dir() and [item.name for item in sweep_dir.iterdir()] == ["multirun.yaml"]:
+        (sweep_dir / "multirun.yaml").unlink()  # no run got as far as its own folder
+        sweep_dir.rmdir()
+    sys.exit(exit_code)
+
+
+def _report(error: UserError | Interrupted, exit_code: int) -> int:
+    sys.stderr.write(f"seq2seq: {'error: ' if isinstance(error, UserError) else ''}{error}\n")
+    return exit_code
+
+
+def _settings(composed: Any) -> TrainConfig:
+    for group in ("data", "model"):
+        if not is_dataclass(OmegaConf.get_type(composed, group)):
+            raise UserError(f"{group}={composed[group]} is not one of the choices that --help lists")
+    config = OmegaConf.to_object(composed)
+    assert isinstance(config, TrainConfig)
+    return config if config.resume is None else _resumed(config.resume)
+
+
+def _new_run_dir(config: TrainConfig, started: str, sweep_dir: Path) -> Path:
+    name = f"{config.model_name}-{config.data_name}"
+    if HydraConfig.get().mode is RunMode.MULTIRUN:
+        return sweep_dir / f"{HydraConfig.get().job.num}-{name}-s{config.seed}"
+    return Path("runs") / f"{started}-{name}"
+
+
+_MAY_CHANGE_ON_RESUME = ("trainer.", "logger.", "search.")
+
+
+def _resumed(run: str) -> TrainConfig:
+    """Return a run's own settings, changed by what stands on the command line beside `resume`."""
+    file = Path(run) / "config.yaml"
+    if not file.is_file():
+        raise UserError(
+            f"resume={run}: there is no {file}; name a run folder, such as runs/20260101-120000-rnn-multi30k"
+        )
+    overrides = {}
+    for override in OverridesParser.create().parse_overrides(list(HydraConfig.get().overrides.task)):
+        name = override.key_or_group
+        if name == "resume":
+            continue
+        if not name.startswith(_MAY_CHANGE_ON_RESUME):
+            raise UserError(
+                f"{override.input_line} cannot change in a resumed run; only {', '.join(_MAY_CHANGE_ON_RESUME)}* can"
+            )
+        overrides[name] = override.value()
+    config = from_plain(yaml.safe_load(file.read_text(encoding="utf-8")), overrides)
+    config.run_dir = config.resume = run
+    return config
+
+
+def _explained(error: Exception) -> str:
+    """Return what is wrong and the way out, in one line, for an error of Hydra or OmegaConf."""
+    message = _one_line(error)
+    if isinstance(error, OverrideParseException):
+        return f"{error.override}: {message}; quote a value that holds = , or spaces, as in 'NAME=\"VALUE\"'"
+    if unknown := re.match(r"Could not override '(.+?)'", message):
+        near = difflib.get_close_matches(unknown[1], _option_names(), n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "--help lists them"
+        return f"there is no option {unknown[1]}; {hint}"
+    if several := re.match(r"Ambiguous value for argument '(.+?)'", message):
+        return f"{several[1]}: several choices need -m; a value that holds a comma needs quotes, as in 'NAME=\"A,B\"'"
+    return message.partition(" Config search path:")[0]
+
+
+def _option_names() -> list[str]:
+    kinds = get_type_hints(TrainConfig)
+    groups = {name: [kind] for name, kind in kinds.items() if is_dataclass(kind)}
+    groups |= {"data": list(CORPORA.values()), "model": list(MODELS.values())}
+    inner = [f"{group}.{entry.name}" for group, kinds in groups.items() for kind in kinds for entry in fields(kind)]
+    return [*kinds, *dict.fromkeys(inner)]
+
+
+def _one_line(error: BaseException) -> str:
+    """Return the message of Hydra or OmegaConf, with its cause, in one line."""
+    messages = [str(error)]
+    if error.__cause__ is not None and str(error.__cause__) not in messages[0]:
+        messages.append(str(error.__cause__))
+    lines = [line.strip() for message in messages for line in message.splitlines()]
+    noise = ("full_key:", "object_type=", "reference_type=", "See https")
+    return " ".join(line for line in lines if line and not line.startswith(noise))
+
+
+def _help() -> str:
+    groups = "\n".join(
+        f"  {folder.name}={'|'.join(sorted(file.stem for file in folder.glob('*.yaml')))}"
+        for folder in sorted(CONF.iterdir())
+        if folder.is_dir()
+    )
+    return f"""Train a translation model, score it, and write it to a run folder.
+
+  python train.py model=transformer data=multi30k       one run
+  python train.py -m model=rnn,bahdanau,luong           several, one after the other
+  python train.py resume=runs/X [trainer.max_epochs=30]  go on with a run
+
+Groups and their choices (GROUP=CHOICE):
+{groups}
+
+Any option can be changed as NAME=VALUE; these are the settings as they stand:
+
+$CONFIG
+"""

@@ -1,0 +1,238 @@
+"""From a corpus to stores of token ids, cached under a fingerprint of everything that goes in.
+
+    <cache_dir>/prepared/<fingerprint>/   tokenizer.model, train/, valid/, tests/<name>/, manifest.json
+
+A folder is built under a temporary name and renamed when it is complete, so one that has its final name can be
+trusted. Two processes may prepare the same corpus at once: the first to finish gives its folder the name, the other
+uses that one. The text is streamed and written in chunks, so it may be larger than memory.
+"""
+
+import hashlib
+import json
+import logging
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from enum import Enum
+from importlib.metadata import version
+from itertools import chain, compress, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq.data.clean import Cleaning
+from seq2seq.data.corpus import Corpus, DataConfig, FilesConfig, Multi30kConfig, files_corpus
+from seq2seq.data.multi30k import multi30k_corpus
+from seq2seq.data.split import Part, divide
+from seq2seq.data.store import STORE_FORMAT, PairStore, write_store
+from seq2seq.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+from seq2seq.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+_CHUNK = 10_000  # pairs tokenised and written at once
+_PROGRESS_EVERY = 500_000
+_STALE_SECONDS = 24 * 3600
+# Where things lie does not change what comes of them.
+_PLACES = ("cache_dir", "dir", "url", "train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class PreparedCorpus:
+    """A corpus ready to be trained on; `manifest` says what went in and what was left out."""
+
+    folder: Path
+    tokenizer: Tokenizer
+    train: PairStore
+    valid: PairStore
+    tests: dict[str, PairStore]
+    manifest: dict[str, Any]
+
+
+def prepare(data: DataConfig, tokenizer: TokenizerConfig) -> PreparedCorpus:
+    """Return the prepared corpus, from the cache if it has been prepared before.
+
+    Pairs that are blank on either side, too long or of a wild length ratio are left out of training, and counted;
+    validation and test keep every line.
+
+    Raises:
+        UserError: files that are missing, damaged or do not match line by line; nothing left to train on; settings
+            that do not fit the corpus; a cache folder that cannot be written.
+    """
+    try:
+        corpus = find_corpus(data)
+        fingerprint = _fingerprint(corpus, data, tokenizer)
+        folder = Path(data.cache_dir).expanduser() / "prepared" / fingerprint
+        if (folder / "manifest.json").is_file():
+            logger.info("using the corpus prepared in %s", folder)
+        else:
+            _build_and_rename(folder, corpus, data, tokenizer, fingerprint)
+    except OSError as error:
+        raise UserError(
+            f"cannot write to data.cache_dir={data.cache_dir} ({error.strerror}): free it, or set another folder"
+        ) from error
+    return _opened(folder)
+
+
+def find_corpus(data: DataConfig) -> Corpus:
+    """Return the files that a data setting stands for; downloads them if it must."""
+    match data:
+        case Multi30kConfig():
+            return multi30k_corpus(data)
+        case FilesConfig():
+            return files_corpus(data)
+    raise AssertionError(f"no corpus for {type(data).__name__}")
+
+
+def _opened(folder: Path) -> PreparedCorpus:
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    model = (folder / "tokenizer.model").read_bytes()
+    return PreparedCorpus(
+        folder,
+        Tokenizer(model, manifest["tokenizer"]["lowercase"]),
+        train=PairStore(folder / "train"),
+        valid=PairStore(folder / "valid"),
+        tests={name: PairStore(folder / "tests" / name) for name in manifest["tests"]},
+        manifest=manifest,
+    )
+
+
+def _fingerprint(corpus: Corpus, data: DataConfig, tokenizer: TokenizerConfig) -> str:
+    texts = {"train": corpus.train, "valid": corpus.valid, **corpus.tests}
+    went_in = {
+        "formats": [FORMAT, STORE_FORMAT],
+        "sentencepiece": version("sentencepiece"),
+        "data": _plain(data),
+        "tokenizer": _plain(tokenizer),
+        "files": [[name, [_sha256(file) for file in text.files]] for name, text in texts.items() if text],
+    }
+    return hashlib.sha256(json.dumps(went_in, sort_keys=True).encode("utf-8")).hexdigest()[:16]
+
+
+def _plain(config: DataConfig | TokenizerConfig) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(config).items() if name not in _PLACES}
+    return {name: value.value if isinstance(value, Enum) else value for name, value in fields.items()}
+
+
+def _sha256(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _build_and_rename(
+    folder: Path, corpus: Corpus, data: DataConfig, tokenizer: TokenizerConfig, fingerprint: str
+) -> None:
+    if folder.exists() and not (folder / "manifest.json").is_file():
+        raise UserError(f"{folder} has no manifest.json, so it is not whole: delete it, it is made anew")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_stale(folder.parent)
+    building = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
+    building.mkdir()
+    try:
+        manifest = {"format": FORMAT, "fingerprint": fingerprint, **_build(building, corpus, data, tokenizer)}
+        text = json.dumps(manifest, ensure_ascii=False, indent=2)
+        (building / "manifest.json").write_text(text + "\n", encoding="utf-8")
+        try:
+            building.rename(folder)
+        except OSError:
+            if not (folder / "manifest.json").is_file():
+                raise
+            logger.info("another process has prepared the same corpus in the meantime: using %s", folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove what a killed process has left: temporary folders that nobody has written to for a day."""
+    for building in folder.glob("*.tmp"):
+        with suppress(FileNotFoundError):  # its process is at work, or another one cleans up too
+            written = max(path.stat().st_mtime for path in (building, *building.rglob("*")))
+            if written < time.time() - _STALE_SECONDS:
+                logger.info("removing %s, left by a process that was killed", building)
+                shutil.rmtree(building)
+
+
+def _build(folder: Path, corpus: Corpus, data: DataConfig, config: TokenizerConfig) -> dict[str, Any]:
+    """Write everything but the manifest, and return what that says."""
+    parts = divide(corpus)
+    learnable = parts.train.without_blank()
+    sample = learnable.sample(config.max_characters, seed=0)
+    logger.info("learning a tokenizer from %d of %d pairs", len(sample), len(learnable))
+    tokenizer = train_tokenizer(chain.from_iterable(sample.pairs()), config)
+    (folder / "tokenizer.model").write_bytes(tokenizer.model)
+
+    trained_on = np.unique(parts.train.sources())
+    return {
+        "data": {"type": type(data).__name__, **asdict(data)},
+        "tokenizer": {
+            **_plain(config),
+            "vocab_size": tokenizer.vocab_size,
+            "fingerprint": tokenizer.fingerprint,
+            "learned_from_pairs": len(sample),
+        },
+        "train": _write_cleaned(folder / "train", parts.train, tokenizer, data),
+        "valid": _write_whole(folder / "valid", parts.valid, tokenizer, trained_on),
+        "tests": {
+            name: _write_whole(folder / "tests" / name, part, tokenizer, trained_on)
+            for name, part in parts.tests.items()
+        },
+    }
+
+
+class _Chunk(NamedTuple):
+    """Some pairs, tokenised."""
+
+    src: list[list[int]]
+    tgt: list[list[int]]
+    src_texts: list[str]
+    tgt_texts: list[str]
+
+    def only(self, kept: NDArray[np.bool_]) -> "_Chunk":
+        return _Chunk._make(list(compress(column, kept)) for column in self)
+
+
+def _tokenised(part: Part, tokenizer: Tokenizer) -> Iterator[_Chunk]:
+    pairs = part.pairs()
+    done = 0
+    while rows := list(islice(pairs, _CHUNK)):
+        src_texts, tgt_texts = (list(column) for column in zip(*rows, strict=True))
+        yield _Chunk(tokenizer.encode_batch(src_texts), tokenizer.encode_batch(tgt_texts), src_texts, tgt_texts)
+        done += len(rows)
+        if done % _PROGRESS_EVERY == 0:
+            logger.info("tokenised %d of %d pairs", done, len(part))
+
+
+def _write_cleaned(folder: Path, part: Part, tokenizer: Tokenizer, data: DataConfig) -> dict[str, Any]:
+    """Write the training pairs that are fit for it, both sides together."""
+    cleaning = Cleaning(data.max_tokens, data.max_length_ratio)
+    with write_store(folder, tokenizer.vocab_size) as store:
+        for chunk in _tokenised(part, tokenizer):
+            kept = cleaning.keep(*(np.array([len(ids) for ids in side]) for side in (chunk.src, chunk.tgt)))
+            store.append(*chunk.only(kept))
+    return {**_origin(part), **cleaning.account()}
+
+
+def _write_whole(folder: Path, part: Part, tokenizer: Tokenizer, trained_on: NDArray[np.uint64]) -> dict[str, Any]:
+    """Write every line of a validation or test text, and count those whose source is trained on."""
+    with write_store(folder, tokenizer.vocab_size) as store:
+        for chunk in _tokenised(part, tokenizer):
+            store.append(*chunk)
+    seen = int(np.isin(part.sources(), trained_on).sum())
+    if seen:
+        logger.warning("%s: %d of %d source sentences are in training too", folder.name, seen, len(part))
+    return {**_origin(part), "pairs": len(part), "sources_in_training": seen}
+
+
+def _origin(part: Part) -> dict[str, Any]:
+    if part.survey.nul:
+        logger.warning("%s: dropped %d NUL characters", part.survey.text, part.survey.nul)
+    return {"files": [str(file) for file in part.survey.text.files], "nul_characters": part.survey.nul}

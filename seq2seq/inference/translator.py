@@ -1,0 +1,224 @@
+"""Lines of text in, lines of text out, in the same order.
+
+Lines are read in chunks, sorted by length within a chunk and searched in batches, so that little is padding. It does
+not show: what a line becomes does not depend on the others.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from seq2seq.data.tokenizer import EOS, Tokenizer
+from seq2seq.errors import UserError
+from seq2seq.inference.bundle import Bundle, Preprocessing
+from seq2seq.inference.score import Score, padded, score
+from seq2seq.inference.search import Hypothesis, SearchConfig, beam_search
+from seq2seq.models.interface import Seq2Seq
+
+logger = logging.getLogger(__name__)
+
+CHUNK_LINES = 4096
+BATCH_SIZE = 32
+
+Item = TypeVar("Item")
+
+
+class Translation(NamedTuple):
+    """What became of a line. A blank one stays blank, which is certain: log_prob 0."""
+
+    text: str
+    log_prob: float = 0.0
+    score: float = 0.0
+    cut: bool = False  # stopped by the length limit
+    looping: bool = False  # see `is_looping`
+    alternatives: tuple["Translation", ...] = ()  # the second best and on, if asked for
+
+
+def is_looping(ids: Sequence[int]) -> bool:
+    """Return whether the same 1 to 8 tokens stand at least four times in a row."""
+    for period in range(1, 9):
+        repeated = 0
+        for earlier, token in zip(ids, ids[period:], strict=False):
+            repeated = repeated + 1 if token == earlier else 0
+            if repeated == 3 * period:
+                return True
+    return False
+
+
+class Translator:
+    """A model with all that text needs on its way in and out.
+
+    The model may be in training: it works in eval mode and is left as it was found.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq[Any, Any],
+        tokenizer: Tokenizer,
+        preprocessing: Preprocessing,
+        search: SearchConfig,
+        *,
+        batch_size: int = BATCH_SIZE,
+        warn: bool = True,
+    ) -> None:
+        """Take a model of the tokenizer's vocabulary.
+
+        Args:
+            batch_size: sentences searched at a time.
+            warn: log what was cut from lines and which characters are unknown. False for a text that is translated
+                again and again, as in validation.
+        """
+        if batch_size < 1:
+            raise UserError(f"batch_size={batch_size} must be at least 1")
+        self.model = model
+        self.tokenizer = tokenizer
+        self.preprocessing = preprocessing
+        self.search = search
+        self.batch_size = batch_size
+        self.warn = warn
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, *, batch_size: int = BATCH_SIZE) -> "Translator":
+        """Take all from a bundle."""
+        return cls(bundle.model, bundle.tokenizer, bundle.preprocessing, bundle.search, batch_size=batch_size)
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The most tokens of a line, EOS not counted, that are read."""
+        longest = self.model.max_source_length
+        limit = self.preprocessing.max_source_tokens
+        return limit if longest is None else min(limit, longest - 1)
+
+    def translate(
+        self, lines: Iterable[str], n_best: int = 1, *, chunk_lines: int = CHUNK_LINES
+    ) -> Iterator[Translation]:
+        """Yield the translation of each line; with `chunk_lines` = 1, before the next line is asked for.
+
+        Raises:
+            UserError: `n_best` is larger than the beam, or the model gives NaN.
+        """
+        self.search.check_n_best(n_best)
+        unknown = _Unknown()
+        for start, chunk in _chunks(lines, chunk_lines):
+            sources = self._encode(chunk, start, unknown)
+            yield from self._translate_chunk(sources, n_best)
+        unknown.log()
+
+    def score(self, pairs: Iterable[tuple[str, str]], *, chunk_lines: int = CHUNK_LINES) -> Iterator[Score]:
+        """Yield how likely each target is as the translation of its source.
+
+        Raises:
+            UserError: a target is longer than the model can write (names the line).
+        """
+        unknown = _Unknown()
+        for start, chunk in _chunks(pairs, chunk_lines):
+            sources = self._encode([src for src, _ in chunk], start, unknown)
+            targets = self.tokenizer.encode_batch([tgt for _, tgt in chunk])
+            longest = self.model.max_target_length
+            for number, target in enumerate(targets, start):
+                if longest is not None and len(target) >= longest:
+                    raise UserError(
+                        f"line {number}: the target has {len(target)} tokens, this model writes up to {longest - 1}; "
+                        "leave the line out"
+                    )
+            yield from self._score_chunk(sources, targets)
+        unknown.log()
+
+    def _encode(self, lines: Sequence[str], start: int, unknown: "_Unknown") -> list[list[int]]:
+        sources = self.tokenizer.encode_batch(lines)
+        if self.warn:
+            for number, (line, source) in enumerate(zip(lines, sources, strict=True), start):
+                unknown.count(self.tokenizer.unknown_characters(line))
+                if len(source) > self.max_source_tokens:
+                    logger.warning(
+                        "line %d has %d tokens: only the first %d are read",
+                        number,
+                        len(source),
+                        self.max_source_tokens,
+                    )
+        return [source[: self.max_source_tokens] for source in sources]
+
+    def _translate_chunk(self, sources: list[list[int]], n_best: int) -> list[Translation]:
+        translations = [Translation("")] * len(sources)
+        with _evaluating(self.model):
+            for rows in self._batches(sources, [n for n, source in enumerate(sources) if source]):
+                batch = self._batch([sources[n] for n in rows])
+                found = beam_search(self.model, *batch, self.search, n_best)
+                for n, hypotheses in zip(rows, found, strict=True):
+                    best, *others = map(self._decode, hypotheses)
+                    translations[n] = best._replace(alternatives=tuple(others))
+        return translations
+
+    def _score_chunk(self, sources: list[list[int]], targets: list[list[int]]) -> list[Score]:
+        scores: dict[int, Score] = {}
+        with _evaluating(self.model):
+            for rows in self._batches(targets, range(len(targets))):
+                src, src_lengths = self._batch([sources[n] for n in rows])
+                batch = [targets[n] for n in rows]
+                found = score(self.model, src, src_lengths, batch, length_penalty=self.search.length_penalty)
+                scores.update(zip(rows, found, strict=True))
+        return [scores[n] for n in range(len(sources))]
+
+    def _batches(self, sentences: Sequence[Sequence[int]], rows: Iterable[int]) -> Iterator[list[int]]:
+        """Yield row numbers, the longest sentences first: if memory is too small, that shows at once."""
+        ordered = sorted(rows, key=lambda n: len(sentences[n]), reverse=True)
+        for start in range(0, len(ordered), self.batch_size):
+            yield ordered[start : start + self.batch_size]
+
+    def _batch(self, sources: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "N S"], Int[Tensor, "N"]]:
+        device = next(self.model.parameters()).device
+        ended = [[*source, EOS] for source in sources]
+        return padded(ended, device), torch.tensor([len(source) for source in ended], device=device)
+
+    def _decode(self, hypothesis: Hypothesis) -> Translation:
+        return Translation(
+            self.tokenizer.decode(hypothesis.ids),
+            hypothesis.log_prob,
+            hypothesis.score,
+            hypothesis.cut,
+            is_looping(hypothesis.ids),
+        )
+
+
+class _Unknown:
+    """Counts the characters of a text that the vocabulary lacks."""
+
+    def __init__(self) -> None:
+        self.characters = self.lines = 0
+
+    def count(self, characters: int) -> None:
+        self.characters += characters
+        self.lines += characters > 0
+
+    def log(self) -> None:
+        if self.characters:
+            logger.warning(
+                "%d characters in %d lines are not in the vocabulary: they were read byte by byte, or as unknown",
+                self.characters,
+                self.lines,
+            )
+
+
+def _chunks(items: Iterable[Item], size: int) -> Iterator[tuple[int, list[Item]]]:
+    """Yield lists of up to `size` items with the number of the first, counted from 1."""
+    remaining, start = iter(items), 1
+    while chunk := list(islice(remaining, size)):
+        yield start, chunk
+        start += len(chunk)
+
+
+@contextmanager
+def _evaluating(model: Seq2Seq[Any, Any]) -> Iterator[None]:
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -1,0 +1,269 @@
+"""What happens around the training steps: logs, validation, checkpoints, the end, interruptions.
+
+Lightning's own validation loop is not used: validation runs between two updates as a plain function, so a checkpoint
+is always taken at the same place of the loop, and a run resumed from it repeats or skips nothing.
+"""
+
+import logging
+import os
+import signal
+import time
+from types import FrameType
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+
+from seq2seq.data.batch import Batch
+from seq2seq.errors import Interrupted
+from seq2seq.training.checkpoints import Checkpoints
+from seq2seq.training.datamodule import BatchStream, Place
+from seq2seq.training.loggers import BoardLogger
+from seq2seq.training.module import TranslationModule
+from seq2seq.training.optim import OptimConfig, Schedule
+from seq2seq.training.progress import Bar, clock
+from seq2seq.training.settings import LoggerConfig, TrainerConfig
+from seq2seq.training.validation import Validation, Validator
+
+logger = logging.getLogger(__name__)
+
+
+class Course(L.Callback):
+    """Follows the course of training: after each update it logs, validates, saves and ends as the settings say.
+
+    Attributes:
+        seconds: spent on updates so far, validation not counted, over all pieces of a resumed run.
+        target_tokens: seen so far.
+        best_bleu: the best validation BLEU so far; None before the first validation.
+        validations_since_best: how many have passed without a better one ...
+        stalled: ... and how many of them since schedule=plateau lowered the rate.
+        updates: made so far.
+    """
+
+    def __init__(
+        self,
+        trainer: TrainerConfig,
+        logs: LoggerConfig,
+        optim: OptimConfig,
+        *,
+        stream: BatchStream,
+        validator: Validator,
+        checkpoints: Checkpoints,
+        bar: Bar,
+    ) -> None:
+        self.settings = trainer
+        self.logs = logs
+        self.optim = optim
+        self.stream = stream
+        self.validator = validator
+        self.checkpoints = checkpoints
+        self.bar = bar
+        self.seconds = 0.0
+        self.target_tokens = 0
+        self.best_bleu: float | None = None
+        self.validations_since_best = 0
+        self.stalled = 0
+        self.updates = 0
+        self._window = _Window()
+        self._clock = time.monotonic()
+
+    # ---- What a checkpoint keeps ----
+
+    _KEPT = ("seconds", "target_tokens", "best_bleu", "validations_since_best", "stalled", "updates")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        return {name: getattr(self, name) for name in self._KEPT}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        for name in self._KEPT:
+            setattr(self, name, state_dict[name])
+
+    def is_finished(self, batches: int) -> bool:
+        """Whether training that has seen so many batches has nothing left to do."""
+        return self._share_done(self.updates, self.stream.place(batches - 1)) >= 1.0
+
+    # ---- The loop ----
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Start the clock and the bar."""
+        self._clock = time.monotonic()
+        self.checkpoints.start_clock()
+        self.bar.start()
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        """Count; after the last batch of an update, do what is due."""
+        assert isinstance(pl_module, TranslationModule)
+        now = time.monotonic()
+        self._window.add(outputs, now - self._clock)
+        self.seconds += now - self._clock
+        self.target_tokens += batch.num_tgt_tokens
+        place = self.stream.place(batch_idx)
+        if (batch_idx + 1) % trainer.accumulate_grad_batches == 0:
+            self._after_update(trainer, pl_module, place)
+        self._clock = time.monotonic()
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Take the bar away."""
+        self.bar.stop()
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        """Take the bar away."""
+        self.bar.stop()
+
+    def _after_update(self, trainer: L.Trainer, module: TranslationModule, place: Place) -> None:
+        step = self.updates = trainer.global_step
+        is_end = self._share_done(step, place) >= 1.0
+        if step % self.logs.every == 0 or is_end:
+            self._log_training(trainer, module, place)
+        every = self.settings.validate_every
+        if is_end or (place.is_last if every is None else step % every == 0):
+            self._validate(trainer, module, place)
+            if self.settings.patience is not None and self.validations_since_best >= self.settings.patience:
+                logger.info("stopping: %d validations without a better BLEU", self.validations_since_best)
+                is_end = True
+        elif self.checkpoints.is_due(self.settings.checkpoint_minutes):
+            self.checkpoints.save_last(trainer)
+        if is_end:
+            trainer.should_stop = True
+
+    def _share_done(self, step: int, place: Place) -> float:
+        """Return how much of training is done, by the limit that is nearest."""
+        epochs = place.epoch + (place.batch + 1) / place.batches
+        accumulated = self.settings.accumulate_grad_batches
+        if place.epoch + 1 == self.settings.max_epochs and place.batches - place.batch - 1 < accumulated:
+            epochs = float(self.settings.max_epochs)  # what is left does not fill an update
+        shares = [epochs / self.settings.max_epochs]
+        if self.settings.max_steps is not None:
+            shares.append(step / self.settings.max_steps)
+        if self.settings.max_minutes is not None:
+            shares.append(self.seconds / 60 / self.settings.max_minutes)
+        return max(shares)
+
+    def _log_training(self, trainer: L.Trainer, module: TranslationModule, place: Place) -> None:
+        step, share = trainer.global_step, self._share_done(trainer.global_step, place)
+        means = self._window.means()
+        update = {"learning_rate": module.learning_rate, "gradient_norm": float(module.gradient_norm)}
+        self._write(trainer, "train", {**means, **update}, place)
+        shown = {
+            "epoch": f"{place.epoch + 1}/{self.settings.max_epochs}",
+            "loss": f"{means['loss']:.3f}",
+            "speed": f"{means['target_tokens_per_second']:,.0f}",
+            "left": clock(self.seconds * (1 - share) / share),
+        }
+        self.bar.update(share, shown)
+        if step % (10 * self.logs.every) == 0:
+            logger.info("step %d: loss %.3f, %.0f target tokens/s", step, means["loss"], self._speed())
+        self._window = _Window()
+
+    def _validate(self, trainer: L.Trainer, module: TranslationModule, place: Place) -> None:
+        step = trainer.global_step
+        result = self.validator(module.model, self.logs.samples)
+        is_best = self.best_bleu is None or result.bleu > self.best_bleu
+        self.best_bleu = result.bleu if is_best else self.best_bleu
+        self.validations_since_best = 0 if is_best else self.validations_since_best + 1
+        self.stalled = 0 if is_best else self.stalled + 1
+        if self.optim.schedule is Schedule.plateau and self.stalled > self.optim.plateau_patience:
+            module.lower_rate(self.optim.plateau_factor)
+            self.stalled = 0
+            logger.info("BLEU has stalled: the learning rate is multiplied by %g", self.optim.plateau_factor)
+        self._write(trainer, "validation", result.metrics(), place)
+        for board in trainer.loggers:
+            if isinstance(board, BoardLogger) and result.samples:
+                board.log_samples(result.samples, step)
+        self.bar.update(self._share_done(step, place), {"bleu": f"{result.bleu:.1f}"})
+        self._tell(result, step, place, is_best)
+        self.checkpoints.save(trainer, is_best=is_best, averaged=self.optim.average_last)
+
+    def _tell(self, result: Validation, step: int, place: Place, is_best: bool) -> None:
+        share = self._share_done(step, place)
+        logger.info(
+            "epoch %d/%d, step %d: validation BLEU %.2f%s, chrF %.2f, loss %.3f; %.0f target tokens/s, %s left",
+            place.epoch + 1,
+            self.settings.max_epochs,
+            step,
+            result.bleu,
+            " (best)" if is_best else "",
+            result.chrf,
+            result.loss,
+            self._speed(),
+            clock(self.seconds * (1 - share) / share),
+        )
+        for sample in result.samples[:1]:
+            logger.info("  source       %s", sample.src)
+            logger.info("  reference    %s", sample.ref)
+            logger.info("  translation  %s", sample.hyp)
+
+    def _write(self, trainer: L.Trainer, prefix: str, numbers: dict[str, float], place: Place) -> None:
+        metrics = {f"{prefix}/{name}": value for name, value in numbers.items()}
+        progress = {
+            "epoch": place.epoch + (place.batch + 1) / place.batches,
+            "seconds": self.seconds,
+            "target_tokens": self.target_tokens,
+        }
+        for target in trainer.loggers:
+            target.log_metrics({**progress, **metrics}, step=trainer.global_step)
+
+    def _speed(self) -> float:
+        return self.target_tokens / max(self.seconds, 1e-9)
+
+
+class _Window:
+    """Sums over the batches since the last entry of the log; tensors are read once an entry, not once a batch."""
+
+    def __init__(self) -> None:
+        self._plain: list[Tensor] = []
+        self._smoothed: list[Tensor] = []
+        self._tokens = 0
+        self._seconds = 0.0
+
+    def add(self, outputs: dict[str, Any], seconds: float) -> None:
+        """Count one batch."""
+        self._plain.append(outputs["plain_loss"])
+        self._smoothed.append(outputs["smoothed_loss"])
+        self._tokens += outputs["tokens"]
+        self._seconds += seconds
+
+    def means(self) -> dict[str, float]:
+        """Return losses per target token and the speed."""
+        return {
+            "loss": float(torch.stack(self._plain).sum()) / self._tokens,
+            "smoothed_loss": float(torch.stack(self._smoothed).sum()) / self._tokens,
+            "target_tokens_per_second": self._tokens / max(self._seconds, 1e-9),
+        }
+
+
+class StopOnSignal(L.Callback):
+    """At SIGINT or SIGTERM finish the update, save the state and raise Interrupted; at a second one exit at once.
+
+    Stands behind `Course` in the list of callbacks, so that what was due after the update has been done.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, how_to_resume: str) -> None:
+        self._checkpoints = checkpoints
+        self._how_to_resume = how_to_resume
+        self._received: int | None = None
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Take the signals over from Lightning, which restores the former handlers at the end."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._receive)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self._received is not None:
+            os._exit(128 + number)
+        self._received = number
+        logger.warning("stopping after this update (once more: at once, without saving)")
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        """Stop if a signal has come and the update is complete."""
+        if self._received is None or (batch_idx + 1) % trainer.accumulate_grad_batches:
+            return
+        path = self._checkpoints.save_last(trainer)
+        raise Interrupted(f"interrupted; the state is in {path}; go on with: {self._how_to_resume}", self._received)

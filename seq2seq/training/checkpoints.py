@@ -1,0 +1,117 @@
+"""Checkpoints: `best.ckpt` and `last.ckpt` to resume from, and snapshots of the weights to average.
+
+All are written beside their place, synced and renamed into it, so that a full disk or a killed process leaves the
+former file as it was. They hold plain types only and load with torch's `weights_only=True`.
+"""
+
+import os
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.fabric.plugins import CheckpointIO
+from torch import Tensor
+
+from seq2seq.errors import UserError
+from seq2seq.training.module import TranslationModule
+
+
+class AtomicCheckpointIO(CheckpointIO):
+    """Saves and loads as this module's docstring says."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        """Write a file, whole or not at all."""
+        save(checkpoint, Path(path))
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """Read a file onto the CPU, without running anything in it."""
+        return load(Path(path))
+
+    def remove_checkpoint(self, path: str | Path) -> None:
+        """Remove a file."""
+        Path(path).unlink(missing_ok=True)
+
+
+def save(content: dict[str, Any], path: Path) -> None:
+    """Write a file with torch, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            torch.save(content, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path} ({error.strerror}); what was there before is intact") from error
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a file of `save` onto the CPU.
+
+    Raises:
+        UserError: it is not there, or not a whole file of plain types.
+    """
+    try:
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no checkpoint {path}") from error
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+        raise UserError(f"{path} is damaged or not a checkpoint of this program; take an unbroken copy") from error
+    return content
+
+
+class Checkpoints:
+    """The checkpoint folder of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.best = folder / "best.ckpt"
+        self.last = folder / "last.ckpt"
+        self._saved_at = time.monotonic()
+
+    def start_clock(self) -> None:
+        """Count the time to the next save from now."""
+        self._saved_at = time.monotonic()
+
+    def is_due(self, minutes: float) -> bool:
+        """Whether the last save is so long ago."""
+        return time.monotonic() - self._saved_at > 60 * minutes
+
+    def save_last(self, trainer: L.Trainer) -> Path:
+        """Save the state of training as `last.ckpt`."""
+        trainer.save_checkpoint(self.last)
+        self._saved_at = time.monotonic()
+        return self.last
+
+    def save(self, trainer: L.Trainer, *, is_best: bool, averaged: int) -> None:
+        """Save after a validation: the state, as the best too if it is, and a snapshot if any are to be averaged."""
+        if averaged > 1:
+            module = trainer.lightning_module
+            assert isinstance(module, TranslationModule)
+            save(module.model.state_dict(), self.folder / f"snapshot-{trainer.global_step:08}.pt")
+            for old in self.snapshots()[:-averaged]:
+                old.unlink()
+        if is_best:
+            trainer.save_checkpoint(self.best)
+        self.save_last(trainer)
+
+    def snapshots(self) -> list[Path]:
+        """Return the snapshots, oldest first."""
+        return sorted(self.folder.glob("snapshot-*.pt"))
+
+    def best_weights(self) -> dict[str, Tensor]:
+        """Return the weights of the best validation."""
+        state = load(self.best)["state_dict"]
+        return {name.removeprefix("model."): tensor for name, tensor in state.items()}
+
+    def average(self) -> dict[str, Tensor]:
+        """Return the mean of the snapshots' weights."""
+        states = [load(path) for path in self.snapshots()]
+        return {name: sum(state[name].double() for state in states).div(len(states)).float() for name in states[0]}

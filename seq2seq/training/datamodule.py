@@ -1,0 +1,107 @@
+"""The stream of training batches: endless, and a pure function of the seed and the number of batches so far."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import lightning as L
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from seq2seq.data.batch import Batch, epoch_batches
+from seq2seq.data.store import PairStore
+
+
+class Place(NamedTuple):
+    """Where in training a batch stands."""
+
+    epoch: int
+    batch: int  # within its epoch
+    batches: int  # of its epoch
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the epoch ends with this batch."""
+        return self.batch + 1 == self.batches
+
+
+class BatchStream(Sampler[NDArray[np.int64]]):
+    """Yields the pairs of one batch after the other, epoch after epoch, without end.
+
+    For Lightning all of training is one epoch, so that a resumed run only has to know how many batches came before:
+    `start`, which is set before the first iteration.
+    """
+
+    def __init__(self, store: PairStore, *, batch_tokens: int, seed: int) -> None:
+        self.store = store
+        self.batch_tokens = batch_tokens
+        self.seed = seed
+        self.start = 0
+        self._batches_of: list[int] = []  # of the epochs seen so far
+
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+        before = 0
+        epoch = 0
+        while True:
+            batches = self._epoch(epoch)
+            yield from batches[max(0, self.start - before) :]
+            before += len(batches)
+            epoch += 1
+
+    def place(self, index: int) -> Place:
+        """Return the place of the batch with this number, counted from the start of training."""
+        epoch = 0
+        while index >= self.batches_of(epoch):
+            index -= self.batches_of(epoch)
+            epoch += 1
+        return Place(epoch, index, self.batches_of(epoch))
+
+    def batches_of(self, epoch: int) -> int:
+        """Return the number of batches in an epoch."""
+        while len(self._batches_of) <= epoch:
+            self._epoch(len(self._batches_of))
+        return self._batches_of[epoch]
+
+    def _epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+        batches = epoch_batches(
+            self.store.src_lengths,
+            self.store.tgt_lengths,
+            batch_tokens=self.batch_tokens,
+            seed=self.seed,
+            epoch=epoch,
+        )
+        if epoch == len(self._batches_of):
+            self._batches_of.append(len(batches))
+        return batches
+
+
+class _Batches(Dataset[Batch]):
+    def __init__(self, store: PairStore) -> None:
+        self.store = store
+
+    def __getitem__(self, pairs: NDArray[np.int64]) -> Batch:
+        return self.store.batch(pairs)
+
+
+class TranslationData(L.LightningDataModule):
+    """Feeds the training pairs to Lightning. Validation and test are ours: see callbacks.py and evaluation.py."""
+
+    def __init__(self, stream: BatchStream, num_workers: int) -> None:
+        super().__init__()
+        self.stream = stream
+        self.num_workers = num_workers
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """Return the batches from where training stands."""
+        assert self.trainer is not None
+        progress = self.trainer.fit_loop.epoch_loop.batch_progress.state_dict()
+        self.stream.start = progress["current"]["processed"]
+        return DataLoader(
+            _Batches(self.stream.store),
+            sampler=self.stream,
+            batch_size=None,
+            num_workers=self.num_workers,
+            pin_memory=torch.cuda.is_available(),
+            persistent_workers=self.num_workers > 0,
+        )

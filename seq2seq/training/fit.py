@@ -1,0 +1,255 @@
+"""A training run from its settings to a scored bundle: `fit` is the whole story, read from the top."""
+
+import logging
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import lightning as L
+import torch
+import yaml
+from torch import nn
+
+from seq2seq.data.prepare import PreparedCorpus, prepare
+from seq2seq.errors import UserError
+from seq2seq.evaluation import evaluate
+from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
+from seq2seq.inference.search import SearchConfig
+from seq2seq.inference.translator import Translator
+from seq2seq.models import build_model
+from seq2seq.models.interface import Seq2Seq
+from seq2seq.training.callbacks import Course, StopOnSignal
+from seq2seq.training.checkpoints import AtomicCheckpointIO, Checkpoints, load
+from seq2seq.training.datamodule import BatchStream, TranslationData
+from seq2seq.training.hardware import Hardware, choose_hardware, machine, versions
+from seq2seq.training.loggers import BoardLogger, CsvLogger
+from seq2seq.training.module import TranslationModule
+from seq2seq.training.progress import Bar, RunLog, clock
+from seq2seq.training.validation import Validator, texts
+
+if TYPE_CHECKING:
+    from seq2seq.config import TrainConfig
+
+logger = logging.getLogger(__name__)
+
+
+def fit(config: "TrainConfig") -> str:
+    """Prepare the data, train, choose the weights, write the bundle, score the tests; return a summary.
+
+    Raises:
+        UserError: settings that do not fit the data, the machine or each other; nothing is left half-made.
+        Interrupted: at SIGINT or SIGTERM, after the state was saved.
+    """
+    with RunLog().listening() as log:
+        hardware = choose_hardware(config.trainer)
+        corpus = prepare(config.data, config.tokenizer)
+        torch.manual_seed(config.seed)
+        model = build_model(config.model, corpus.tokenizer.vocab_size)
+        check_lengths(model, config)
+        run = _open_run(config, corpus)
+        log.write_to(run / "train.log")
+        logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
+
+        board = BoardLogger(run, _flat(config)) if config.logger.tensorboard else None
+        course = train(config, model, corpus, run, hardware, Bar(log.console), board)
+        metrics = finish(config, model, corpus, run, course)
+        if board is not None:
+            board.log_final(final_scores(metrics), course.updates)
+        return summary(config, run, metrics)
+
+
+def check_lengths(model: Seq2Seq[Any, Any], config: "TrainConfig") -> None:
+    """Raise UserError if training pairs may be longer than the model can read or write."""
+    longest = config.data.max_tokens + 1  # EOS, or BOS
+    for side, limit in (("source", model.max_source_length), ("target", model.max_target_length)):
+        if limit is not None and longest > limit:
+            raise UserError(
+                f"data.max_tokens={config.data.max_tokens} is more than this model's {limit - 1} {side} tokens: "
+                "lower it, or raise the model's limit"
+            )
+
+
+def train(
+    config: "TrainConfig",
+    model: Seq2Seq[Any, Any],
+    corpus: PreparedCorpus,
+    run: Path,
+    hardware: Hardware,
+    bar: Bar,
+    board: BoardLogger | None = None,
+) -> Course:
+    """Train a model in place, from the start or from the run's last checkpoint; return how it went."""
+    settings = config.trainer
+    stream = BatchStream(corpus.train, batch_tokens=settings.batch_tokens, seed=config.seed)
+    checkpoints = Checkpoints(run / "checkpoints")
+    greedy = SearchConfig(
+        1, config.search.length_penalty, config.search.max_length_ratio, config.search.max_length_extra
+    )
+    validator = Validator(corpus, preprocessing(config), greedy, batch_tokens=settings.batch_tokens)
+    course = Course(
+        settings, config.logger, config.optim, stream=stream, validator=validator, checkpoints=checkpoints, bar=bar
+    )
+    module = TranslationModule(
+        model,
+        config.optim,
+        seed=config.seed,
+        batch_tokens=settings.batch_tokens,
+        total_steps=settings.max_steps,
+    )
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        # Preparing a batch takes under a millisecond: workers beside the training process gain nothing by default.
+        warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+        trainer = L.Trainer(
+            accelerator=hardware.accelerator,
+            devices=settings.devices,
+            precision=cast(Any, hardware.precision.value),
+            max_epochs=-1,  # the stream of batches never ends; Course does
+            accumulate_grad_batches=settings.accumulate_grad_batches,
+            callbacks=[course, StopOnSignal(checkpoints, f"python train.py resume={run}")],
+            logger=[CsvLogger(run / "metrics.csv"), *([board] if board else [])],
+            plugins=[AtomicCheckpointIO()],
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            default_root_dir=run,
+        )
+        if config.resume is None:
+            if board is not None:
+                board.log_settings()
+            trainer.fit(module, TranslationData(stream, settings.num_workers))
+        elif not _is_finished(course, checkpoints):
+            trainer.fit(
+                module, TranslationData(stream, settings.num_workers), ckpt_path=checkpoints.last, weights_only=True
+            )
+    return course
+
+
+def _is_finished(course: Course, checkpoints: Checkpoints) -> bool:
+    """Whether the last checkpoint is the end of training; `course` then stands where it stood."""
+    checkpoint = load(checkpoints.last)
+    course.load_state_dict(checkpoint["callbacks"]["Course"])
+    batches = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["processed"]
+    finished = course.is_finished(batches)
+    if finished:
+        logger.info("training was complete; raise trainer.max_epochs to go on")
+    return finished
+
+
+def preprocessing(config: "TrainConfig") -> Preprocessing:
+    """Return what will happen to a line before it is translated."""
+    data = config.data
+    return Preprocessing(config.tokenizer.lowercase, data.max_tokens, data.src_lang, data.tgt_lang)
+
+
+# ---- Before and after ----
+
+
+def _open_run(config: "TrainConfig", corpus: PreparedCorpus) -> Path:
+    from seq2seq.config import to_plain
+
+    assert config.run_dir is not None
+    run = Path(config.run_dir)
+    if config.resume is not None:
+        return run
+    if run.exists() and any(run.iterdir()):
+        raise UserError(f"run_dir={run} is not empty: choose another folder, or go on with resume={run}")
+    run.mkdir(parents=True, exist_ok=True)
+    settings = yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
+    (run / "config.yaml").write_text(settings, encoding="utf-8")
+    return run
+
+
+def finish(
+    config: "TrainConfig", model: Seq2Seq[Any, Any], corpus: PreparedCorpus, run: Path, course: Course
+) -> dict[str, Any]:
+    """Choose the weights, score the tests, write the bundle; return what its metrics.json holds."""
+    validation = _choose_weights(config, model, corpus, course)
+    translator = Translator(model, corpus.tokenizer, preprocessing(config), config.search)
+    tests = {}
+    for name, store in corpus.tests.items():
+        logger.info("translating %s: %d sentences, beam size %d", name, len(store), config.search.beam_size)
+        sources, references = texts(store, "src"), texts(store, "tgt")
+        lowercase = config.tokenizer.lowercase
+        tests[name] = evaluate(translator, sources, references, folder=run / "tests" / name, lowercase=lowercase)
+    metrics = {
+        "format": 1,
+        "seed": config.seed,
+        "parameters": count_parameters(model),
+        "parameters_non_embedding": count_parameters(model, without=corpus.tokenizer.vocab_size),
+        "train_seconds": course.seconds,
+        "target_tokens_per_second": course.target_tokens / course.seconds,
+        "updates": course.updates,
+        "target_tokens_seen": course.target_tokens,
+        "validation": validation,
+        "test": next(iter(tests.values()), None),
+        "tests": tests,
+        "machine": machine(),
+        "versions": versions(),
+    }
+    bundle = Bundle(model.eval(), config.model, corpus.tokenizer, preprocessing(config), config.search, metrics)
+    save_bundle(run / "bundle", bundle)
+    return metrics
+
+
+def _choose_weights(
+    config: "TrainConfig", model: Seq2Seq[Any, Any], corpus: PreparedCorpus, course: Course
+) -> dict[str, Any]:
+    """Load the averaged weights where they validate no worse than the best, else the best; return their scores."""
+    checkpoints = course.checkpoints
+    model.load_state_dict(checkpoints.best_weights())
+    best = course.validator(model)
+    snapshots = len(checkpoints.snapshots())
+    if config.optim.average_last > 1 and snapshots > 1:
+        model.load_state_dict(checkpoints.average())
+        averaged = course.validator(model)
+        logger.info("validation BLEU: best %.2f, average of the last %d %.2f", best.bleu, snapshots, averaged.bleu)
+        if averaged.bleu >= best.bleu:
+            return {**averaged.metrics(), "weights": f"average of the last {snapshots} validations"}
+        model.load_state_dict(checkpoints.best_weights())
+    return {**best.metrics(), "weights": "best validation BLEU"}
+
+
+def count_parameters(model: nn.Module, *, without: int | None = None) -> int:
+    """Count trainable numbers, a tied matrix once; `without` leaves out what has one row a vocabulary entry.
+
+    Those are the embeddings and the output projection with its bias, tied or not.
+    """
+    return sum(p.numel() for p in model.parameters() if without is None or p.shape[0] != without)
+
+
+def final_scores(metrics: dict[str, Any]) -> dict[str, float]:
+    """Return what TensorBoard's HParams tab compares runs by."""
+    scores = {"validation_bleu": metrics["validation"]["bleu"], "train_minutes": metrics["train_seconds"] / 60}
+    if metrics["test"] is not None:
+        scores |= {"test_bleu": metrics["test"]["bleu"], "test_chrf": metrics["test"]["chrf"]}
+    return scores
+
+
+def summary(config: "TrainConfig", run: Path, metrics: dict[str, Any]) -> str:
+    """Return what the run came to, and the next commands to type."""
+    lines = [
+        f"{config.model_name} on {config.data_name} ({config.data.src_lang}-{config.data.tgt_lang}): "
+        f"{metrics['parameters'] / 1e6:.1f} M parameters, trained {clock(metrics['train_seconds'])} "
+        f"({metrics['updates']} updates, {metrics['target_tokens_per_second']:,.0f} target tokens/s)",
+        f"validation: BLEU {metrics['validation']['bleu']:.2f} (greedy; {metrics['validation']['weights']})",
+    ]
+    lines += [
+        f"{name}: BLEU {scores['bleu']:.2f}, chrF {scores['chrf']:.2f} (beam size {config.search.beam_size})"
+        for name, scores in metrics["tests"].items()
+    ]
+    lines += [f"run: {run}", f"next: seq2seq translate {run}", "      tensorboard --logdir runs"]
+    return "\n".join(lines)
+
+
+def _flat(config: "TrainConfig") -> dict[str, Any]:
+    """Return the settings by dotted name, for TensorBoard."""
+    from seq2seq.config import to_plain
+
+    def walk(prefix: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            return {prefix: value if isinstance(value, bool | int | float | str) else str(value)}
+        return {name: leaf for key, item in value.items() for name, leaf in walk(f"{prefix}.{key}", item).items()}
+
+    return {name.removeprefix("."): value for name, value in walk("", to_plain(config)).items()}

@@ -1,0 +1,345 @@
+import io
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import PAIRS
+from typer.main import get_command
+
+from seq2seq.cli import app, main
+
+SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
+COMMAND = [sys.executable, "-c", "from seq2seq.cli import main; main()"]
+
+
+def text(lines):
+    return "".join(f"{line}\n" for line in lines)
+
+
+@pytest.fixture
+def run(tiny_bundle_folder):
+    return str(tiny_bundle_folder.parent)
+
+
+@pytest.fixture
+def seq2seq(monkeypatch, capsys):
+    """Run the command in this process; return exit code, stdout and stderr."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)}
+
+    def call(*arguments, stdin=""):
+        monkeypatch.setattr(sys, "argv", ["seq2seq", *map(str, arguments)])
+        data = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return caught.value.code or 0, *capsys.readouterr()
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def assert_refused(outcome, message):
+    code, out, err = outcome
+    assert (code, out) == (2, "")
+    assert err.startswith("seq2seq: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+# ---- translate ----
+
+
+def test_stdin_is_translated_to_stdout_line_by_line(seq2seq, run):
+    lines = [SOURCES[0], "", "   ", "\t", SOURCES[4]]
+    expected = text([TARGETS[0], "", "", "", TARGETS[4]])
+    assert seq2seq("translate", run, stdin=text(lines)) == (0, expected, "")
+
+
+def test_a_file_is_translated_into_a_file(seq2seq, run, tmp_path):
+    (tmp_path / "in").write_text(text(SOURCES), encoding="utf-8")
+    assert seq2seq("translate", run, tmp_path / "in", "-o", tmp_path / "out") == (0, "", "")
+    assert (tmp_path / "out").read_bytes() == text(TARGETS).encode()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_no_lines_in_are_no_lines_out(seq2seq, run):
+    assert seq2seq("translate", run, stdin="") == (0, "", "")
+
+
+def test_a_bundle_can_be_named_in_place_of_its_run(seq2seq, tiny_bundle_folder):
+    assert seq2seq("translate", tiny_bundle_folder, stdin=SOURCES[0])[:2] == (0, f"{TARGETS[0]}\n")
+
+
+def test_scores_stand_before_the_translations(seq2seq, run):
+    code, out, _ = seq2seq("translate", run, "--scores", stdin=text([SOURCES[0], ""]))
+    (score, translation), blank = out.split("\n")[0].split("\t"), out.split("\n")[1]
+    assert (code, translation, blank) == (0, TARGETS[0], "0.0000\t")
+    assert -0.1 < float(score) < 0
+
+
+def test_json_is_one_object_a_line_with_all_numbers(seq2seq, run):
+    options = ("--json", "--length-penalty", "0")
+    code, out, _ = seq2seq("translate", run, *options, stdin=text([SOURCES[4], ""]))
+    first, blank = map(json.loads, out.splitlines())
+    assert code == 0
+    assert first.keys() == {"text", "log_prob", "score", "cut"}
+    assert first["text"] == TARGETS[4]
+    assert first["score"] == first["log_prob"] < 0
+    assert blank == {"text": "", "log_prob": 0.0, "score": 0.0, "cut": False}
+    assert TARGETS[1].split()[1] in seq2seq("translate", run, "--json", stdin=SOURCES[1])[1]  # "großer", not \\u00df
+
+
+def test_n_best_lists_the_best_first(seq2seq, run):
+    _, out, _ = seq2seq("translate", run, "--json", "--n-best", "3", "--beam-size", "4", stdin=SOURCES[0])
+    found = json.loads(out)
+    assert len(found["n_best"]) == 3
+    assert found["n_best"][0]["text"] == found["text"] == TARGETS[0]
+    assert sorted(one["score"] for one in found["n_best"])[::-1] == [one["score"] for one in found["n_best"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--n-best", "2"], "--n-best 2 needs --json"),
+        (["--n-best", "9", "--json"], "n_best=9 must be between 1 and the beam size, 5"),
+        (["--beam-size", "0"], "search.beam_size=0 must be at least 1"),
+        (["--length-penalty", "nan"], "search.length_penalty=nan must be"),
+        (["--device", "tpu"], "device=tpu is not there"),
+        (["-o", "/no/such/folder/out"], "cannot write /no/such/folder/out: No such file"),
+    ],
+)
+def test_impossible_options_are_refused_in_one_line(seq2seq, run, options, message):
+    assert_refused(seq2seq("translate", run, *options, stdin="x"), message)
+
+
+def test_a_wrong_run_is_refused_in_one_line(seq2seq, tmp_path):
+    assert_refused(seq2seq("translate", tmp_path / "none", stdin="x"), "none does not exist")
+    assert_refused(seq2seq("translate", tmp_path, stdin="x"), "is neither a run folder nor a bundle")
+
+
+def test_a_byte_that_is_no_text_is_named(seq2seq, run):
+    assert_refused(seq2seq("translate", run, stdin=b"ok\ngr\xfcn\n"), "line 2, byte 5")
+
+
+def test_a_failed_translation_leaves_the_output_as_it_was(seq2seq, run, tmp_path):
+    (tmp_path / "out").write_text("old")
+    outcome = seq2seq("translate", run, "-o", tmp_path / "out", "--line-buffered", stdin=b"ok\ngr\xfcn\n")
+    assert outcome[0] == 2
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out", "old")]
+
+
+def test_output_to_a_device_does_not_replace_it(seq2seq, run):
+    assert seq2seq("translate", run, "-o", os.devnull, stdin="x")[0] == 0
+    assert not os.path.isfile(os.devnull)  # noqa: PTH113
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_precision_is_a_choice(seq2seq, run, precision):
+    assert seq2seq("translate", run, "--precision", precision, stdin=SOURCES[0])[:2] == (0, f"{TARGETS[0]}\n")
+
+
+# ---- score ----
+
+
+@pytest.fixture
+def test_set(tmp_path):
+    (tmp_path / "src.txt").write_bytes(text(SOURCES).encode())
+    (tmp_path / "ref.txt").write_bytes(text([*TARGETS[:5], "Ganz\rwas anderes."]).replace("\n", "\r\n").encode())
+    return tmp_path
+
+
+def test_score_writes_a_log_prob_a_line(seq2seq, run, test_set):
+    code, out, _ = seq2seq("score", run, test_set / "src.txt", test_set / "ref.txt")
+    log_probs = list(map(float, out.splitlines()))
+    assert (code, len(log_probs)) == (0, 6)
+    translated = seq2seq("translate", run, "--json", stdin=text(SOURCES))[1].splitlines()
+    assert log_probs[:5] == pytest.approx([json.loads(line)["log_prob"] for line in translated[:5]], abs=1e-4)
+    assert log_probs[5] < min(log_probs[:5]) - 5
+
+
+def test_normalized_scores_are_those_of_search(seq2seq, run, test_set):
+    files = (test_set / "src.txt", test_set / "ref.txt")
+    scores = list(map(float, seq2seq("score", run, *files, "--normalize")[1].splitlines()))
+    translated = seq2seq("translate", run, "--json", stdin=text(SOURCES))[1].splitlines()
+    assert scores[:5] == pytest.approx([json.loads(line)["score"] for line in translated[:5]], abs=1e-4)
+
+
+def test_files_of_different_lengths_are_refused_with_both_counts(seq2seq, run, test_set):
+    (test_set / "ref.txt").write_text("one\n")
+    files = (test_set / "src.txt", test_set / "ref.txt")
+    outcome = seq2seq("score", run, *files)
+    assert_refused(outcome, "src.txt has 6 lines")
+    assert "ref.txt has 1" in outcome[2]
+    assert_refused(seq2seq("evaluate", run, "--src", files[0], "--ref", files[1]), "src.txt has 6 lines")
+
+
+# ---- evaluate ----
+
+
+def sacrebleu_command(ref, hyp):
+    command = [sys.executable, "-m", "sacrebleu", ref, "-i", hyp, "-m", "bleu", "-w", "15", "-b"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_evaluate_scores_a_test_set_as_the_sacrebleu_command_does(seq2seq, run, test_set, tmp_path):
+    files = ("--src", test_set / "src.txt", "--ref", test_set / "ref.txt")
+    code, out, err = seq2seq("evaluate", run, *files, "--json", "-o", tmp_path / "written")
+    found = json.loads(out)["src.txt"]
+    assert (code, err) == (0, "")
+    assert found["sentences"] == 6
+    hypotheses = tmp_path / "written" / "hyp.txt"
+    for references in (test_set / "ref.txt", tmp_path / "written" / "ref.txt"):
+        assert f"{found['bleu']:.15f}" == sacrebleu_command(references, hypotheses)
+
+
+def test_evaluate_scores_the_test_sets_of_the_run(seq2seq, tiny_bundle_folder, tmp_path):
+    (tmp_path / "bundle").symlink_to(tiny_bundle_folder)
+    for name, references in (("one", TARGETS), ("two", TARGETS[::-1])):
+        (tmp_path / "tests" / name).mkdir(parents=True)
+        (tmp_path / "tests" / name / "src.txt").write_text(text(SOURCES), encoding="utf-8")
+        (tmp_path / "tests" / name / "ref.txt").write_text(text(references), encoding="utf-8")
+    code, out, _ = seq2seq("evaluate", tmp_path)
+    assert code == 0
+    one, two = out.split("\n\n")
+    assert one.splitlines()[0] == "one: 6 sentences"
+    assert one.splitlines()[1].split()[:2] == ["BLEU", "100.00"]
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in one
+    assert two.splitlines()[0] == "two: 6 sentences"
+    assert "exact match    0.00 %" in two
+
+
+def test_evaluate_says_what_it_needs(seq2seq, run, tmp_path):
+    assert_refused(
+        seq2seq("evaluate", run), "holds no test sets (tests/NAME/src.txt and ref.txt); give --src and --ref"
+    )
+    assert_refused(seq2seq("evaluate", run, "--src", "x"), "--src and --ref go together")
+    assert_refused(seq2seq("evaluate", run, "-o", tmp_path / "x"), "--output goes with --src and --ref")
+
+
+# ---- Help and usage ----
+
+
+def test_help_lists_the_commands(seq2seq):
+    code, out, _ = seq2seq("--help")
+    assert code == 0
+    assert all(f"\n  {name} " in out for name in ("train", "translate", "score", "evaluate"))
+
+
+@pytest.mark.parametrize("name", ["translate", "score", "evaluate"])
+def test_every_option_says_what_it_does_and_its_default(name):
+    for parameter in get_command(app).commands[name].params:
+        assert parameter.help
+        if parameter.param_type_name == "option" and parameter.default is None and parameter.name != "ref":
+            assert "[default: " in parameter.help or "with --src" in parameter.help
+
+
+def test_usage_errors_are_plain_and_exit_with_2(seq2seq):
+    code, out, err = seq2seq("translate", "--frobnicate")
+    assert (code, out) == (2, "")
+    assert "No such option: --frobnicate" in err
+    assert "─" not in err
+
+
+# ---- Real processes ----
+
+
+def test_bytes_are_the_same_under_any_locale(run, tmp_path):
+    (tmp_path / "in.txt").write_text(text([TARGETS[0], "Größe 漢", SOURCES[1]]), encoding="utf-8")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"}
+    outcomes = []
+    for locale in (plain, {"LC_ALL": "C.UTF-8"}):
+        with (tmp_path / "in.txt").open("rb") as stdin:
+            finished = subprocess.run(
+                [*COMMAND, "translate", run], stdin=stdin, capture_output=True, env={**os.environ, **locale}, check=True
+            )
+        outcomes.append((finished.stdout, finished.stderr))
+    assert outcomes[0] == outcomes[1]
+    assert TARGETS[1] in outcomes[0][0].decode("utf-8")
+    assert outcomes[0][1].startswith(b"seq2seq: warning: 1 characters in 1 lines are not in the vocabulary")
+
+
+def test_one_sentence_takes_under_4_seconds_and_imports_only_what_it_needs(run, tmp_path):
+    (tmp_path / "in.txt").write_text(text([SOURCES[0]]))
+    program = (
+        "import atexit, sys; atexit.register(lambda: sys.stderr.write(' '.join(sys.modules))); "
+        "from seq2seq.cli import main; main()"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    finished = subprocess.run(
+        [sys.executable, "-c", program, "translate", run, tmp_path / "in.txt"],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert finished.stdout == f"{TARGETS[0]}\n"
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 4
+    heavy = {"lightning", "hydra", "omegaconf", "sacrebleu", "tensorboard", "rich", "pooch", "torch._dynamo"}
+    assert heavy & set(finished.stderr.split()) == set()
+
+
+@pytest.fixture
+def live(run):
+    """A translator that waits for lines."""
+    processes = []
+
+    def start(*options):
+        command = [*COMMAND, "translate", run, "--line-buffered", *options]
+        pipe = subprocess.PIPE
+        processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def ask(process, line):
+    process.stdin.write(f"{line}\n".encode())
+    assert select.select([process.stdout], [], [], 60)[0], "no answer"
+    return process.stdout.readline().decode().rstrip("\n")
+
+
+def test_a_line_in_a_pipe_is_answered_before_the_next_arrives(live):
+    process = live()
+    assert ask(process, SOURCES[0]) == TARGETS[0]
+    assert ask(process, "") == ""
+    assert ask(process, SOURCES[1]) == TARGETS[1]
+    assert process.communicate() == (b"", b"")
+    assert process.returncode == 0
+
+
+def test_a_reader_that_leaves_is_no_error(live):
+    process = live()
+    ask(process, SOURCES[0])
+    process.stdout.close()
+    process.stdin.write(f"{SOURCES[1]}\n".encode())
+    assert process.wait(60) == -signal.SIGPIPE
+    assert process.stderr.read() == b""
+
+
+def test_an_interruption_is_quiet_and_leaves_no_half_file(live, tmp_path):
+    process = live("-o", str(tmp_path / "out"))
+    process.stdin.write(f"{SOURCES[0]}\n".encode())
+    deadline = time.monotonic() + 60
+    while not any(path.stat().st_size for path in tmp_path.iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert process.stderr.read() == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_train_hands_everything_to_hydra():
+    finished = subprocess.run([*COMMAND, "train", "--help"], capture_output=True, encoding="utf-8", check=False)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert "model=bahdanau|hybrid|luong|rnn|transformer" in finished.stdout
