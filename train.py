@@ -1,7 +1,6 @@
 """Train a translation model: python train.py model=transformer (all options: python train.py --help)."""
 
 from seq2seq.config import main
-from seq2seq.training.fit import fit
 
 if __name__ == "__main__":
-    main(fit)
+    main()

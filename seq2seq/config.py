@@ -1,7 +1,7 @@
 """The settings of a training run, and the only place where Hydra meets them.
 
 `main` is what `train.py` and `seq2seq train` call: it composes the settings from `conf/` and the command line,
-turns them into plain dataclasses, and hands those over. Nothing behind it knows of Hydra or OmegaConf.
+turns them into plain dataclasses, and hands those to `fit`. Nothing behind it knows of Hydra or OmegaConf.
 """
 
 import difflib
@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -71,30 +71,25 @@ class TrainConfig:
         """The name of the model group's choice."""
         return _name_of(MODELS, self.model)
 
+    def plain(self) -> dict[str, Any]:
+        """Return the settings as dicts, lists, strings, numbers and booleans, as config.yaml holds them."""
+        return {"choices": {"data": self.data_name, "model": self.model_name}, **_plain(asdict(self))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
 
 def _name_of(table: Mapping[str, type[Any]], config: object) -> str:
     return next(name for name, kind in table.items() if kind is type(config))
 
 
-# ---- Plain form: what a run's config.yaml holds ----
-
-
-def to_plain(config: TrainConfig) -> dict[str, Any]:
-    """Return the settings as dicts, lists, strings, numbers and booleans; each Enum by its name."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Enum):
-            return value.name
-        if isinstance(value, Mapping):
-            return {key: plain(item) for key, item in value.items()}
-        return [plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-    settings: dict[str, Any] = plain(asdict(config))
-    return {"choices": {"data": config.data_name, "model": config.model_name}, **settings}
-
-
 def from_plain(settings: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> TrainConfig:
-    """Return the settings that `to_plain` made a dict of, with `overrides` by dotted name on top.
+    """Return the settings that `TrainConfig.plain` made a dict of, with `overrides` by dotted name on top.
 
     Raises:
         UserError: unknown names or values that do not fit.
@@ -129,8 +124,8 @@ def register(sweep_dir: Path) -> None:
     OmegaConf.register_new_resolver("sweep_dir", lambda: str(sweep_dir), replace=True)
 
 
-def main(fit: Callable[[TrainConfig], str]) -> None:
-    """Compose the settings from the command line, run `fit`, print what it returns, and exit.
+def main() -> None:
+    """Compose the settings from the command line, train by them, print the summary, and exit.
 
     In a sweep, a run that fails by a UserError does not stop those after it; an interruption does.
     Exit codes: 0; 2 for what a user can mend; 130 or 143 after SIGINT or SIGTERM; 1 for the unexpected.
@@ -150,6 +145,8 @@ def main(fit: Callable[[TrainConfig], str]) -> None:
             config = _settings(composed)
             if config.run_dir is None:
                 config.run_dir = str(_new_run_dir(config, started, sweep_dir))
+            from seq2seq.training.fit import fit  # here, since it takes seconds, and a wrong option should not
+
             sys.stdout.write(fit(config) + "\n")
         except UserError as error:
             exit_code = _report(error, 2)

@@ -1,7 +1,6 @@
 """The tokenizer: any text in, the same text out, and no surprise from SentencePiece."""
 
 import io
-import logging
 import pickle
 import random
 
@@ -29,8 +28,8 @@ NOT_CONTROL = ["</s>", "<s>", "<pad>", "<unk>", "<0x41>", "Wie setzt man </s> in
 def some_lines(count: int = 200) -> list[str]:
     """Make simple sentences, German and English mixed."""
     rng = random.Random(0)
-    nouns = "Hund Katze Bruder Schwester horse garden window Fenster Garten".split()
-    verbs = "sieht findet malt sees finds paints".split()
+    nouns = ["Hund", "Katze", "Bruder", "Schwester", "horse", "garden", "window", "Fenster", "Garten"]
+    verbs = ["sieht", "findet", "malt", "sees", "finds", "paints"]
     return [f"{rng.choice(nouns)} {rng.choice(verbs)} {rng.randrange(100)} {rng.choice(nouns)}." for _ in range(count)]
 
 
@@ -90,7 +89,7 @@ def test_an_error_in_the_lines_is_raised_as_it_is() -> None:
         yield "one line"
         raise UserError("line 2 is bad")
 
-    with pytest.raises(UserError, match="^line 2 is bad$"):
+    with pytest.raises(UserError, match=r"^line 2 is bad$"):
         train_tokenizer(lines(), TokenizerConfig())  # type: ignore[arg-type]
 
 
@@ -112,19 +111,20 @@ def test_text_that_looks_like_a_special_piece_is_text(type: TokenizerType, text:
     assert tokenizer.decode(ids) == text
 
 
-@pytest.mark.parametrize("byte_fallback", [True, False])
 @BOTH_TYPES
 def test_text_that_looks_like_a_special_piece_is_text_even_if_the_corpus_is_full_of_it(
-    type: TokenizerType, byte_fallback: bool
+    type: TokenizerType,
 ) -> None:
     lines = some_lines() + NOT_CONTROL * 100
-    tokenizer = train_tokenizer(
-        lines,
-        TokenizerConfig(type=type, vocab_size=400, byte_fallback=byte_fallback, character_coverage=1.0),
-    )
+    tokenizer = train_tokenizer(lines, TokenizerConfig(type=type, vocab_size=400))
     for text in NOT_CONTROL:
         assert not {PAD, UNK, BOS, EOS} & set(tokenizer.encode(text))
         assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_text_that_looks_like_a_special_piece_has_no_control_id_without_byte_fallback() -> None:
+    for text in NOT_CONTROL:
+        assert not {PAD, BOS, EOS} & set(WITHOUT_BYTES.encode(text))
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u3000", "\t", "  "])
@@ -240,9 +240,3 @@ def test_a_model_with_other_special_ids_is_refused() -> None:
 def test_an_impossible_setting_is_refused(settings: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         TokenizerConfig(**settings)  # type: ignore[arg-type]
-
-
-def test_learning_does_not_touch_the_log_level_of_the_program() -> None:
-    before = logging.getLogger().level
-    make()
-    assert logging.getLogger().level == before

@@ -34,7 +34,10 @@ class PairStore:
     def __init__(self, folder: Path) -> None:
         """Open a store; a UserError if its files are not whole."""
         self.folder = folder
-        about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+        about_file = folder / "store.json"
+        if not about_file.is_file():
+            raise UserError(f"{about_file} is missing: delete the prepared corpus, it is made anew")
+        about = json.loads(about_file.read_text(encoding="utf-8"))
         assert about["format"] == STORE_FORMAT
         self._src = _Side(folder, "src", about["pairs"], np.dtype(about["ids"]))
         self._tgt = _Side(folder, "tgt", about["pairs"], np.dtype(about["ids"]))
@@ -87,9 +90,10 @@ class _Side:
 
 def _mapped(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
     size = path.stat().st_size if path.exists() else -1
-    if size != length * dtype.itemsize:
+    expected = length * dtype.itemsize
+    if size != expected:
         raise UserError(
-            f"{path} is damaged ({size} bytes, not {length * dtype.itemsize}): delete its folder, it is made anew"
+            f"{path} is damaged ({size} bytes, not {expected}): delete the prepared corpus, it is made anew"
         )
     if length == 0:
         return np.zeros(0, dtype)  # an empty file cannot be mapped

@@ -87,8 +87,9 @@ class Tokenizer:
     def __init__(self, model: bytes, lowercase: bool = False) -> None:
         """Load a serialised model; a UserError if it is none, or one with other special ids than ours."""
         sentencepiece.set_min_log_level(_SILENT)
+        self._processor = sentencepiece.SentencePieceProcessor()
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self._processor.load_from_serialized_proto(model)
         except (RuntimeError, ValueError) as error:
             raise UserError(
                 f"the tokenizer model ({len(model)} bytes) is not a SentencePiece model; take an unbroken copy"

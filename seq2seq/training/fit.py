@@ -100,6 +100,8 @@ def train(
     with warnings.catch_warnings():
         # Preparing a batch takes under a millisecond: workers beside the training process gain nothing by default.
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+        # Lightning 2.6 asks torch's pytree in a way that torch 2.13 has deprecated.
+        warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
         trainer = L.Trainer(
             accelerator=hardware.accelerator,
             devices=settings.devices,
@@ -147,8 +149,6 @@ def preprocessing(config: "TrainConfig") -> Preprocessing:
 
 
 def _open_run(config: "TrainConfig", corpus: PreparedCorpus) -> Path:
-    from seq2seq.config import to_plain
-
     assert config.run_dir is not None
     run = Path(config.run_dir)
     if config.resume is not None:
@@ -156,7 +156,7 @@ def _open_run(config: "TrainConfig", corpus: PreparedCorpus) -> Path:
     if run.exists() and any(run.iterdir()):
         raise UserError(f"run_dir={run} is not empty: choose another folder, or go on with resume={run}")
     run.mkdir(parents=True, exist_ok=True)
-    settings = yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
+    settings = yaml.safe_dump(config.plain(), sort_keys=False, allow_unicode=True)
     (run / "config.yaml").write_text(settings, encoding="utf-8")
     return run
 
@@ -245,11 +245,10 @@ def summary(config: "TrainConfig", run: Path, metrics: dict[str, Any]) -> str:
 
 def _flat(config: "TrainConfig") -> dict[str, Any]:
     """Return the settings by dotted name, for TensorBoard."""
-    from seq2seq.config import to_plain
 
     def walk(prefix: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             return {prefix: value if isinstance(value, bool | int | float | str) else str(value)}
         return {name: leaf for key, item in value.items() for name, leaf in walk(f"{prefix}.{key}", item).items()}
 
-    return {name.removeprefix("."): value for name, value in walk("", to_plain(config)).items()}
+    return {name.removeprefix("."): value for name, value in walk("", config.plain()).items()}

@@ -17,6 +17,7 @@ class OptimizerName(Enum):
     adam = "adam"  # Kingma and Ba 2015
     adamw = "adamw"  # Loshchilov and Hutter 2019
     adadelta = "adadelta"  # Zeiler 2012, as in Bahdanau et al. 2015
+    sgd = "sgd"  # without momentum, as in Sutskever et al. 2014 and Luong et al. 2015
 
 
 class Schedule(Enum):
@@ -80,6 +81,8 @@ def build_optimizer(parameters: Iterable[torch.nn.Parameter], config: OptimConfi
     """Return the optimizer that a configuration describes."""
     if config.name is OptimizerName.adadelta:
         return torch.optim.Adadelta(parameters, lr=config.lr, rho=0.95, eps=1e-6, weight_decay=config.weight_decay)
+    if config.name is OptimizerName.sgd:
+        return torch.optim.SGD(parameters, lr=config.lr, weight_decay=config.weight_decay)
     adam = torch.optim.Adam if config.name is OptimizerName.adam else torch.optim.AdamW
     betas = (config.beta1, config.beta2)
     return adam(parameters, lr=config.lr, betas=betas, eps=config.eps, weight_decay=config.weight_decay)

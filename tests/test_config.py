@@ -1,0 +1,143 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from corpus_text import tiny_settings, write_corpus
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from seq2seq.config import CONF, CORPORA, MODELS, TrainConfig, from_plain, main, register
+from seq2seq.errors import UserError
+from seq2seq.models import build_model
+from seq2seq.models.rnn_attention import LuongConfig
+
+ROOT = CONF.parent
+CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
+
+
+def composed(*overrides: str) -> TrainConfig:
+    register(Path("runs/sweep"))
+    with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
+        config = OmegaConf.to_object(compose(config_name="train", overrides=list(overrides)))
+    assert isinstance(config, TrainConfig)
+    return config
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_yaml_composes_and_its_model_builds(choice: str) -> None:
+    config = composed(choice, *(["data.train=text.tsv"] if choice == "data=files" else []))
+    # The papers' models are large: a small vocabulary is enough to see that they build.
+    assert sum(parameter.numel() for parameter in build_model(config.model, 300).parameters()) > 0
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_yaml_changes_something_or_names_the_default(choice: str) -> None:
+    group, _, name = choice.partition("=")
+    content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert content
+
+
+def test_each_model_brings_its_own_optimizer_unless_the_user_chooses() -> None:
+    assert composed("model=transformer").optim == composed("model=transformer", "optim=inverse_sqrt").optim
+    assert composed("model=luong").optim == composed("model=luong", "optim=plateau").optim
+    assert composed("model=luong", "optim=cosine").optim == composed("model=transformer", "optim=cosine").optim
+
+
+def test_an_option_on_the_command_line_wins() -> None:
+    assert composed("experiment=paper_transformer", "model.d_ff=64").model.d_ff == 64
+
+
+def test_the_tables_and_the_yaml_files_name_the_same_choices() -> None:
+    assert {path.stem for path in (CONF / "model").glob("*.yaml")} == MODELS.keys()
+    assert {path.stem for path in (CONF / "data").glob("*.yaml")} == CORPORA.keys()
+
+
+def test_settings_survive_the_way_through_a_file(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, model=LuongConfig(half_width=3))
+    assert from_plain(yaml.safe_load(yaml.safe_dump(config.plain()))) == config
+
+
+def test_settings_of_a_file_can_be_changed_by_name(tmp_path: Path) -> None:
+    changed = from_plain(tiny_settings(tmp_path).plain(), {"trainer.max_epochs": 7})
+    assert changed.trainer.max_epochs == 7
+
+
+def test_settings_that_this_version_does_not_know_are_refused(tmp_path: Path) -> None:
+    settings = {**tiny_settings(tmp_path).plain(), "colour": "blue"}
+    with pytest.raises(UserError, match=r"the settings of the run do not fit this version: .*colour"):
+        from_plain(settings)
+
+
+def test_an_impossible_seed_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="seed=-1 must be at least 0"):
+        TrainConfig(seed=-1)
+
+
+def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "train.py"), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["model=tranformer"], "Could not find 'model/tranformer' Available options in 'model': bahdanau hybrid luong"),
+        (["model=rnn,transformer"], "model=rnn,transformer: several choices need -m"),
+        (["optm.lr=1"], "there is no option optm.lr; did you mean optim.lr"),
+        (["model.windw=global", "model=luong"], "there is no option model.windw; did you mean model.window"),
+        (["optim.lr=fast"], "Value 'fast' of type 'str' could not be converted to Float"),
+        (["model=rnn", "model.variant=chou"], "Invalid value 'chou', expected one of [cho, sutskever]"),
+        (["optim.lr=-1"], "optim.lr=-1.0 must be above 0"),
+        (["resume=logs/epoch=3-step=900.ckpt"], "quote a value that holds = , or spaces"),
+        (["resume=nowhere"], "resume=nowhere: there is no nowhere/config.yaml; name a run folder"),
+        (["-m", "model=rnn,tranformer"], "Could not find 'model/tranformer'"),
+        (["data=files"], "data.train is not set"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_leaves_nothing_behind(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert exit_info.value.code == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.err.startswith("seq2seq: error: ")
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+    assert [path for path in tmp_path.rglob("*") if path.name != "runs"] == []
+
+
+def test_help_lists_the_groups_with_their_choices_and_the_options(tmp_path: Path) -> None:
+    result = train(tmp_path, "--help")
+    assert result.returncode == 0
+    assert "model=bahdanau|hybrid|luong|rnn|transformer" in result.stdout
+    assert "schema" not in result.stdout
+    assert "length_penalty: 1.0" in result.stdout
+
+
+def test_a_sweep_makes_one_run_folder_a_job_and_resume_takes_the_runs_own_settings(tmp_path: Path) -> None:
+    prefix = write_corpus(tmp_path / "text", pairs=80)
+    data = ["data=files", f"data.train={prefix}", "data.valid_size=5", "data.test_size=5", "experiment=smoke"]
+    swept = train(tmp_path, "-m", "model=rnn,transformer", *data)
+    assert swept.returncode == 0, swept.stderr
+    runs = sorted(path.parent for path in tmp_path.glob("runs/*-sweep/*/config.yaml"))
+    assert [run.name for run in runs] == ["0-rnn-files-s1", "1-transformer-files-s1"]
+    assert all((run / "bundle" / "metrics.json").is_file() for run in runs)
+
+    run = str(runs[0].relative_to(tmp_path))
+    refused = train(tmp_path, f"resume={run}", "model=transformer")
+    assert refused.returncode == 2
+    assert "model=transformer cannot change in a resumed run" in refused.stderr
+    resumed = train(tmp_path, f"resume={run}", "trainer.max_steps=10")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "rnn on files (en-de)" in resumed.stdout
+    assert "10 updates" in resumed.stdout

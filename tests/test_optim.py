@@ -1,0 +1,93 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2seq.data.tokenizer import PAD
+from seq2seq.errors import UserError
+from seq2seq.training.optim import (
+    OptimConfig,
+    OptimizerName,
+    Schedule,
+    build_optimizer,
+    learning_rate_factor,
+    smoothed_cross_entropy,
+)
+
+
+@given(st.integers(1, 5000), st.integers(1, 20000))
+def test_inverse_sqrt_is_the_formula_of_vaswani_scaled_to_a_peak_of_1(warmup: int, k: int) -> None:
+    factor = learning_rate_factor(OptimConfig(schedule=Schedule.inverse_sqrt, warmup=warmup), None)
+    peak = warmup**-0.5
+    assert factor(k - 1) == pytest.approx(min(k**-0.5, k * warmup**-1.5) / peak)
+
+
+def test_cosine_falls_from_the_peak_to_zero() -> None:
+    factor = learning_rate_factor(OptimConfig(schedule=Schedule.cosine, warmup=10), 110)
+    assert factor(9) == 1.0
+    assert factor(59) == pytest.approx(0.5)
+    assert factor(109) == pytest.approx(0.0)
+    assert factor(500) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("schedule", list(Schedule))
+def test_the_first_update_moves_and_the_rate_peaks_at_the_end_of_the_warm_up(schedule: Schedule) -> None:
+    factor = learning_rate_factor(OptimConfig(schedule=schedule, warmup=10), 1000)
+    rates = [factor(step) for step in range(20)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == rates[9] == 1.0
+
+
+def test_cosine_without_an_end_is_refused() -> None:
+    with pytest.raises(UserError, match=r"optim\.schedule=cosine must know its end: set trainer\.max_steps"):
+        learning_rate_factor(OptimConfig(schedule=Schedule.cosine), None)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_the_loss_is_torchs_label_smoothed_cross_entropy_summed_over_real_tokens(smoothing: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(3, 4, 11, generator=generator, dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([[5, 6, 3, PAD], [7, 3, PAD, PAD], [8, 9, 10, 3]])
+    smoothed, plain = smoothed_cross_entropy(logits, targets, PAD, smoothing)
+    flat = (logits.flatten(0, 1), targets.flatten())
+    expected = F.cross_entropy(*flat, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(smoothed, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(plain, F.cross_entropy(*flat, ignore_index=PAD, reduction="sum").detach())
+    ours, theirs = (torch.autograd.grad(loss, logits)[0] for loss in (smoothed, expected))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", list(OptimizerName))
+def test_every_optimizer_makes_a_loss_smaller(name: OptimizerName) -> None:
+    weight = torch.nn.Parameter(torch.tensor([3.0]))
+    optimizer = build_optimizer([weight], OptimConfig(name=name, lr=0.1))
+    for _ in range(3):
+        optimizer.zero_grad()
+        (weight**2).sum().backward()
+        optimizer.step()
+    assert weight.item() < 3.0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "rule"),
+    [
+        ("lr", 0.0, "above 0"),
+        ("lr", math.inf, "above 0"),
+        ("beta1", 1.0, "at least 0 and below 1"),
+        ("beta2", -0.1, "at least 0 and below 1"),
+        ("eps", 0.0, "above 0"),
+        ("weight_decay", -1.0, "at least 0"),
+        ("warmup", -1, "at least 0"),
+        ("plateau_factor", 1.0, "between 0 and 1"),
+        ("plateau_patience", -1, "at least 0"),
+        ("clip_norm", -1.0, "at least 0"),
+        ("label_smoothing", 1.0, "at least 0 and below 1"),
+        ("average_last", 0, "at least 1"),
+    ],
+)
+def test_an_impossible_option_is_named_with_its_value_and_rule(option: str, value: float, rule: str) -> None:
+    with pytest.raises(UserError, match=rf"optim\.{option}={value} must be {rule}"):
+        OptimConfig(**{option: value})
