@@ -84,11 +84,10 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 @app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def train(context: typer.Context) -> None:
     """Train a model. As train.py does; `seq2seq train --help` lists the settings."""
-    from seq2seq.config import main as hydra_main
-    from seq2seq.training.fit import fit
+    from seq2seq import config
 
     sys.argv = ["seq2seq train", *context.args]
-    hydra_main(fit)
+    config.main()
 
 
 @app.command()

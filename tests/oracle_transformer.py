@@ -41,16 +41,14 @@ def embed(config: Any, embedding: Any, words: list[int]) -> list[Tensor]:
     return xs
 
 
-def relative_vector(config: Any, part: Any, i: int, j: int) -> Tensor | float:
-    """Shaw et al. 2018, section 3.2: a_ij = w[clip(j - i, k)]; 0 in attention that knows no distances."""
-    if part.relative is None:
-        return 0.0
+def distance_vector(config: Any, part: Any, i: int, j: int) -> Tensor:
+    """Shaw et al. 2018, section 3.2: a_ij = w[clip(j - i, k)]."""
     k = config.max_distance
     return part.relative.vectors[k + max(-k, min(k, j - i))]
 
 
 def multi_head(
-    config: Any, part: Any, xs: list[Tensor], sources: list[Tensor], *, causal: bool = False
+    config: Any, part: Any, xs: list[Tensor], sources: list[Tensor], *, causal: bool = False, relative: bool = False
 ) -> tuple[list[Tensor], Weights]:
     """Vaswani et al. 2017, eq. 1 and section 3.2.2; with relative positions Shaw et al. 2018, eq. 2 and 4."""
     size = config.d_model // config.num_heads
@@ -62,7 +60,10 @@ def multi_head(
         for first in range(0, config.d_model, size):
             head = slice(first, first + size)
             q = linear(part.query, x)[head]
-            scores = [q @ (keys[j][head] + relative_vector(config, part, i, j)) / math.sqrt(size) for j in visible]
+            scores = []
+            for j in visible:
+                k = keys[j][head] + distance_vector(config, part, i, j) if relative else keys[j][head]
+                scores.append(q @ k / math.sqrt(size))
             alphas.append(softmax(scores))
             heads.append(weighted_sum(alphas[-1], [values[j][head] for j in visible]))
         outputs.append(linear(part.output, cat(*heads)))
@@ -91,10 +92,11 @@ def at_the_end(config: Any, norm: Any, xs: list[Tensor]) -> list[Tensor]:
 
 
 def transformer_encoder(config: Any, encoder: Any, src: list[int]) -> list[Tensor]:
-    xs = embed(config, encoder.embedding, src)
+    xs, relative = embed(config, encoder.embedding, src), config.positions is Positions.relative
     for layer in encoder.layers:
         read = before(config, layer.attention_residual, xs)
-        xs = after(config, layer.attention_residual, xs, multi_head(config, layer.attention, read, read)[0])
+        changes, _ = multi_head(config, layer.attention, read, read, relative=relative)
+        xs = after(config, layer.attention_residual, xs, changes)
         read = before(config, layer.feed_forward_residual, xs)
         xs = after(config, layer.feed_forward_residual, xs, feed_forward(layer.feed_forward, read))
     return at_the_end(config, encoder.norm, xs)
@@ -103,11 +105,11 @@ def transformer_encoder(config: Any, encoder: Any, src: list[int]) -> list[Tenso
 def transformer(config: Any, model: Model, src: list[int], tgt: list[int]) -> Result:
     """Vaswani et al. 2017; the attention returned is the first head of the last layer."""
     decoder, source = model.decoder, transformer_encoder(config, model.encoder, src)
-    xs = embed(config, decoder.embedding, tgt)
+    xs, relative = embed(config, decoder.embedding, tgt), config.positions is Positions.relative
     cross: Weights = []
     for layer in decoder.layers:
         read = before(config, layer.attention_residual, xs)
-        changes, _ = multi_head(config, layer.attention, read, read, causal=True)
+        changes, _ = multi_head(config, layer.attention, read, read, causal=True, relative=relative)
         xs = after(config, layer.attention_residual, xs, changes)
         read = before(config, layer.cross_residual, xs)
         changes, cross = multi_head(config, layer.cross, read, source)

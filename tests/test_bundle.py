@@ -150,7 +150,7 @@ def test_a_run_still_in_training_says_so(tmp_path):
 @pytest.mark.parametrize("name", ["weights.safetensors", "tokenizer.model", "metrics.json"])
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
-    assert f"{folder / name} is missing; copy the whole folder again" in refusal(folder)
+    assert refusal(folder).startswith(f"{folder / name} cannot be read: ")
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "tokenizer.model", "metrics.json", "model.json"])
@@ -203,7 +203,7 @@ def test_only_architectures_of_the_table_are_built(folder, name):
         ("tie_embeddings", 1, "config: tie_embeddings=1 must be bool"),
         ("_target_", "os.system", "config must hold d_model, "),
         ("num_heads", 5, "model.d_model=32 must be a multiple of model.num_heads=5"),
-        ("num_layers", 10**9, "num_layers=1000000000 is more than it can hold"),
+        ("num_layers", 1000, "num_layers=1000 is more than it can hold"),
         ("d_ff", 10**12, "d_ff=1000000000000 is more than it can hold"),
     ],
 )

@@ -326,15 +326,16 @@ def test_a_reader_that_leaves_is_no_error(live):
     assert process.stderr.read() == b""
 
 
-def test_an_interruption_is_quiet_and_leaves_no_half_file(live, tmp_path):
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_is_quiet_and_leaves_no_half_file(live, tmp_path, number, exit_code):
     process = live("-o", str(tmp_path / "out"))
     process.stdin.write(f"{SOURCES[0]}\n".encode())
     deadline = time.monotonic() + 60
     while not any(path.stat().st_size for path in tmp_path.iterdir()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    process.send_signal(number)
+    assert process.wait(60) == exit_code
     assert process.stderr.read() == b""
     assert list(tmp_path.iterdir()) == []
 

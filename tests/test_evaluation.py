@@ -93,6 +93,10 @@ def test_a_perfect_translation_is_perfect():
     assert (scores["exact_match"], scores["length_ratio"], scores["sentences"]) == (1.0, 1.0, 6)
 
 
+def test_white_space_at_the_end_of_a_line_counts_for_nothing():
+    assert corpus_scores(["a b \u00a0"], ["a b"])["exact_match"] == 1.0
+
+
 def test_lower_casing_is_said_in_the_signatures():
     upper = [line.upper().replace("SS", "ß") for line in TARGETS]
     cased, lowercased = (corpus_scores(upper, TARGETS, lowercase=lowercase) for lowercase in (False, True))

@@ -215,9 +215,10 @@ def test_batches_change_no_score(tiny_bundle):
 
 
 def test_a_target_longer_than_the_model_can_write_names_its_line(translator):
-    translator.model.decoder.max_target_length = 12
-    with pytest.raises(UserError, match="line 2: the target has 16 tokens, this model writes up to 11"):
-        list(translator.score([("a", "b"), ("a", "Q" * 15)]))
+    translator.model.decoder.max_target_length = 12  # BOS included
+    assert len(list(translator.score([("a", "Q" * 10)]))) == 1  # 11 tokens
+    with pytest.raises(UserError, match="line 2: the target has 12 tokens, this model writes up to 11"):
+        list(translator.score([("a", "b"), ("a", "Q" * 11)]))
 
 
 # ---- The model ----

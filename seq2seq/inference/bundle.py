@@ -194,12 +194,13 @@ def _bundle_folder(path: Path) -> Path:
 def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except FileNotFoundError as error:
-        raise _incomplete(path) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
-def _incomplete(path: Path) -> UserError:
-    return UserError(f"the bundle is incomplete: {path} is missing; copy the whole folder again")
+def _unreadable(path: Path, error: OSError) -> UserError:
+    reason = error.strerror or "it is not there"
+    return UserError(f"{path} cannot be read: {reason}; copy the whole bundle again")
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -229,8 +230,9 @@ def _check_description(path: Path, description: dict[str, Any]) -> Architecture:
 
 def _read_tokenizer(folder: Path, description: dict[str, Any], lowercase: bool) -> Tokenizer:
     path = folder / TOKENIZER
+    model = _read_bytes(path)
     try:
-        tokenizer = Tokenizer(_read_bytes(path), lowercase)
+        tokenizer = Tokenizer(model, lowercase)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     if tokenizer.fingerprint != description["tokenizer"]:
@@ -242,8 +244,6 @@ def _read_tokenizer(folder: Path, description: dict[str, Any], lowercase: bool) 
 
 
 def _read_model(path: Path, config: Any, vocab_size: int) -> Seq2Seq[Any, Any]:
-    if not path.is_file():
-        raise _incomplete(path)
     try:
         with safe_open(path, framework="pt") as weights:
             _check_weights(path, weights, config, vocab_size)
@@ -251,6 +251,8 @@ def _read_model(path: Path, config: Any, vocab_size: int) -> Seq2Seq[Any, Any]:
                 model = build_model(config, vocab_size).float()
             for name, tensor in _own_tensors(model).items():
                 tensor.data.copy_(weights.get_tensor(name))
+    except OSError as error:
+        raise _unreadable(path, error) from error
     except SafetensorError as error:
         raise UserError(f"{path} is damaged or cut short ({error}); copy the bundle again") from error
     return model

@@ -150,9 +150,8 @@ def beam_search(
 def _best_continuations(log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "R V"]) -> _Continuations:
     """Return the best 2K of the K*V continuations; none by PAD or BOS, which are no words."""
     sentences, beams = log_probs.shape
-    next_log_probs = log_softmax(logits)
-    next_log_probs[:, [PAD, BOS]] = -math.inf
-    continued = log_probs[:, :, None] + next_log_probs.view(sentences, beams, -1)  # (N, K, V)
-    best, places = continued.flatten(1).topk(2 * beams, dim=1)
-    vocab_size = logits.shape[1]
-    return _Continuations(best, places // vocab_size, places % vocab_size)
+    continued = log_softmax(logits)  # (R, V)
+    continued[:, [PAD, BOS]] = -math.inf
+    continued += log_probs.reshape(-1, 1)
+    best, places = continued.view(sentences, -1).topk(2 * beams, dim=1)
+    return _Continuations(best, places // logits.shape[1], places % logits.shape[1])

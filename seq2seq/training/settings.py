@@ -45,7 +45,7 @@ class TrainerConfig:
     max_epochs: int = 20
     max_steps: int | None = None
     max_minutes: float | None = None
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     accumulate_grad_batches: int = 1
     validate_every: int | None = None
     patience: int | None = None
