@@ -202,6 +202,12 @@ def test_lower_casing_belongs_to_the_tokenizer() -> None:
     assert Tokenizer(tokenizer.model, lowercase=False).fingerprint != tokenizer.fingerprint
 
 
+def test_pieces_are_learned_from_lower_cased_text() -> None:
+    config = TokenizerConfig(vocab_size=300, lowercase=True)
+    loud, soft = ([change(line) for line in some_lines()] for change in (str.upper, str.lower))
+    assert train_tokenizer(loud, config).fingerprint == train_tokenizer(soft, config).fingerprint
+
+
 def test_a_pickled_tokenizer_is_the_same() -> None:
     tokenizer = make(lowercase=True)
     copy = pickle.loads(pickle.dumps(tokenizer))

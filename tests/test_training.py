@@ -17,16 +17,17 @@ from corpus_text import tiny_settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seq2seq.config import TrainConfig
+from seq2seq.data.corpus import Multi30kConfig
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.models import ARCHITECTURES, build_model
 from seq2seq.models.rnn import RNNConfig
-from seq2seq.models.rnn_attention import BahdanauConfig, LuongConfig
+from seq2seq.models.rnn_attention import BahdanauConfig, LuongConfig, Score
 from seq2seq.models.transformer import HybridConfig, Positions, TransformerConfig
 from seq2seq.training.checkpoints import Checkpoints, load, save
 from seq2seq.training.datamodule import BatchStream
-from seq2seq.training.fit import count_parameters, fit
+from seq2seq.training.fit import check_lengths, count_parameters, fit
 from seq2seq.training.optim import OptimConfig, Schedule, learning_rate_factor
 from seq2seq.training.settings import Accelerator, LoggerConfig, Precision, TrainerConfig
 
@@ -166,6 +167,19 @@ def test_the_learning_rate_of_update_k_is_the_formula_whatever_is_accumulated(tm
     assert logged == {k: pytest.approx(1e-3 * factor(k - 1)) for k in range(1, 9)}
 
 
+@pytest.mark.parametrize("accumulated", [1, 3])
+def test_every_epoch_ends_in_a_validation_whatever_is_accumulated(tmp_path: Path, accumulated: int) -> None:
+    fit(tiny_settings(tmp_path, max_epochs=4, accumulate_grad_batches=accumulated))
+    assert len([row for row in rows(tmp_path / "run") if row["validation/bleu"]]) == 4
+
+
+def test_worker_processes_change_nothing(tmp_path: Path) -> None:
+    for run, workers in (("alone", 0), ("helped", 2)):
+        fit(tiny_settings(tmp_path, run, max_steps=4, num_workers=workers))
+    alone, helped = weights(tmp_path / "alone"), weights(tmp_path / "helped")
+    assert all(torch.equal(alone[key], helped[key]) for key in alone)
+
+
 def test_a_plateau_lowers_the_rate_when_bleu_stalls(tmp_path: Path) -> None:
     config = tiny_settings(tmp_path, max_steps=5, validate_every=1)
     config.logger = LoggerConfig(every=1, tensorboard=False)
@@ -252,9 +266,18 @@ def test_a_model_with_less_room_than_the_training_pairs_is_refused(tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
+def test_default_models_have_room_for_the_default_training_pairs(tmp_path: Path) -> None:
+    for model in (
+        *(entry.config() for entry in ARCHITECTURES.values()),
+        TransformerConfig(positions=Positions.learned),
+        LuongConfig(score=Score.location),
+    ):
+        check_lengths(build_model(model, 300), replace(tiny_settings(tmp_path), data=Multi30kConfig(), model=model))
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"trainer\.accelerator=gpu with trainer\.devices=1, but there are 0 CUDA GPUs"):
+    with pytest.raises(UserError, match=r"trainer\.accelerator=gpu, but there is no CUDA GPU here"):
         fit(tiny_settings(tmp_path, accelerator=Accelerator.gpu))
 
 
@@ -272,7 +295,6 @@ def test_half_precision_on_a_cpu_is_refused(tmp_path: Path) -> None:
         ("accumulate_grad_batches", 0, "at least 1"),
         ("validate_every", 0, "at least 1"),
         ("patience", 0, "at least 1"),
-        ("devices", 0, "at least 1"),
         ("max_minutes", 0.0, "above 0"),
         ("checkpoint_minutes", -1.0, "above 0"),
         ("num_workers", -1, "at least 0"),

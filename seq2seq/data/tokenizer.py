@@ -119,8 +119,8 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; PAD, BOS and EOS are passed over. Any sequence of ids has a text, on one line."""
-        text: str = self._processor.decode([int(i) for i in ids if i not in (PAD, BOS, EOS)])
+        """Return the text of ids; PAD, BOS and EOS have none. Any sequence of ids has a text, on one line."""
+        text: str = self._processor.decode([int(i) for i in ids])
         return text.translate(_NOT_IN_A_LINE)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

@@ -116,7 +116,8 @@ def stacked_rnn(
 ) -> nn.GRU | nn.LSTM:
     """Return torch's fused recurrent layers, batch first, with dropout between them.
 
-    torch's GRU applies the reset gate after its matrix product, the papers before it.
+    torch's GRU applies the reset gate after its matrix product, r * (U h), the papers before it, U (r * h). (The
+    decoder of Cho et al. has it after as well, but on U h + C c.)
     """
     between = dropout if num_layers > 1 else 0.0
     return cell(input_size, hidden_size, num_layers, batch_first=True, dropout=between, bidirectional=bidirectional)

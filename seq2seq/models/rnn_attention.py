@@ -173,7 +173,7 @@ class LuongConfig:
     score: Score = Score.general
     window: Window = Window["global"]
     half_width: int = 10  # D of the local windows
-    max_source_length: int = 256  # score=location has one row of weights a source position
+    max_source_length: int = 512  # score=location has one row of weights a source position
     input_feeding: bool = True
     reverse_source: bool = True
     dropout: float = 0.2

@@ -121,7 +121,7 @@ class Course(L.Callback):
         if step % self.logs.every == 0 or is_end:
             self._log_training(trainer, module, place)
         every = self.settings.validate_every
-        if is_end or (place.is_last if every is None else step % every == 0):
+        if is_end or (self._epoch_has_ended(place) if every is None else step % every == 0):
             self._validate(trainer, module, place)
             if self.settings.patience is not None and self.validations_since_best >= self.settings.patience:
                 logger.info("stopping: %d validations without a better BLEU", self.validations_since_best)
@@ -130,6 +130,10 @@ class Course(L.Callback):
             self.checkpoints.save_last(trainer)
         if is_end:
             trainer.should_stop = True
+
+    def _epoch_has_ended(self, place: Place) -> bool:
+        """Whether the last batch of an epoch was in the update that ends here."""
+        return place.is_last or (place.epoch > 0 and place.batch + 1 < self.settings.accumulate_grad_batches)
 
     def _share_done(self, step: int, place: Place) -> float:
         """Return how much of training is done, by the limit that is nearest."""

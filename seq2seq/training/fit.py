@@ -52,6 +52,7 @@ def fit(config: "TrainConfig") -> str:
 
         board = BoardLogger(run, _flat(config)) if config.logger.tensorboard else None
         course = train(config, model, corpus, run, hardware, Bar(log.console), board)
+        model.to(hardware.accelerator)  # Lightning has taken it to the CPU
         metrics = finish(config, model, corpus, run, course)
         if board is not None:
             board.log_final(final_scores(metrics), course.updates)
@@ -104,7 +105,7 @@ def train(
         warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
         trainer = L.Trainer(
             accelerator=hardware.accelerator,
-            devices=settings.devices,
+            devices=1,
             precision=cast(Any, hardware.precision.value),
             max_epochs=-1,  # the stream of batches never ends; Course does
             accumulate_grad_batches=settings.accumulate_grad_batches,

@@ -27,15 +27,12 @@ def choose_hardware(settings: TrainerConfig) -> Hardware:
     """Return the device and the number format.
 
     Raises:
-        UserError: more or other devices are asked for than there are, or a format that they do not compute.
+        UserError: a GPU is asked for and there is none, or a format that the device does not compute.
     """
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if settings.accelerator is Accelerator.gpu and gpus < settings.devices:
-        raise UserError(
-            f"trainer.accelerator=gpu with trainer.devices={settings.devices}, but there are {gpus} CUDA GPUs here; "
-            "use trainer=cpu or trainer=auto"
-        )
-    accelerator = "cuda" if settings.accelerator is not Accelerator.cpu and gpus >= settings.devices else "cpu"
+    has_gpu = torch.cuda.is_available()
+    if settings.accelerator is Accelerator.gpu and not has_gpu:
+        raise UserError("trainer.accelerator=gpu, but there is no CUDA GPU here; use trainer=cpu or trainer=auto")
+    accelerator = "cuda" if has_gpu and settings.accelerator is not Accelerator.cpu else "cpu"
     precision = settings.precision
     if precision is Precision.auto:
         fast = accelerator == "cuda" and torch.cuda.get_device_capability() >= (8, 0)

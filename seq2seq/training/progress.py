@@ -21,7 +21,7 @@ class RunLog:
         self.console = Console(stderr=True, soft_wrap=True)
         shown: logging.Handler = logging.StreamHandler(self.console.file)
         if self.console.is_terminal:  # it keeps the lines above the bar
-            shown = RichHandler(console=self.console, show_level=False, show_path=False, rich_tracebacks=False)
+            shown = RichHandler(console=self.console, show_level=False, show_path=False, log_time_format="%X")
         else:
             shown.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
         self._waiting = logging.handlers.MemoryHandler(capacity=100_000, flushLevel=logging.CRITICAL + 1)

@@ -37,7 +37,6 @@ class TrainerConfig:
         patience: stop after so many validations without a better BLEU; left open: never.
         checkpoint_minutes: save the state for resuming at least this often.
         accelerator: auto, cpu or gpu.
-        devices: how many of them.
         precision: auto, float32, bf16_mixed or fp16_mixed.
         num_workers: processes that prepare batches; 0 = none beside the training process.
     """
@@ -51,13 +50,12 @@ class TrainerConfig:
     patience: int | None = None
     checkpoint_minutes: float = 15.0
     accelerator: Accelerator = Accelerator.auto
-    devices: int = 1
     precision: Precision = Precision.auto
     num_workers: int = 0
 
     def __post_init__(self) -> None:
         names = ("max_epochs", "max_steps", "batch_tokens", "accumulate_grad_batches", "validate_every", "patience")
-        for name in (*names, "devices"):
+        for name in names:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"trainer.{name}={value} must be at least 1")

@@ -1,0 +1,56 @@
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from corpus_text import write_corpus
+from test_config import ROOT, composed
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+TRAINING = [line for line in COMMANDS if line.startswith("python train.py") and "resume=" not in line]
+
+
+def run(command: list[str], folder: Path, text: str = "") -> str:
+    result = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("line", TRAINING)
+def test_every_training_command_composes(line: str) -> None:
+    overrides = [word for word in shlex.split(line)[2:] if word != "-m"]
+    choices = [override.replace("rnn,bahdanau,luong,transformer", "luong") for override in overrides]
+    assert composed(*choices).trainer.max_epochs == 20
+
+
+def test_the_first_commands_train_and_translate(tmp_path: Path) -> None:
+    for part in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
+        written = write_corpus(tmp_path / "text", pairs=60 if part == "train" else 8)
+        for language in ("en", "de"):
+            written.with_suffix(f".{language}").rename(tmp_path / f"{part}.{language}")
+    train, translate = TRAINING[0], next(line for line in COMMANDS if "seq2seq translate" in line)
+    words = shlex.split(train.replace("python train.py", f"{sys.executable} {ROOT / 'train.py'}"))
+    summary = run([*words, f"data.dir={tmp_path}", "experiment=smoke"], tmp_path)
+    assert "test_2016_flickr: BLEU" in summary
+    folder = re.search(r"^run: (.+)$", summary, re.MULTILINE)
+    assert folder is not None
+    sentence, command = translate.removeprefix("echo ").split(" | ")
+    words = shlex.split(command.replace("runs/RUN", folder[1]))
+    program = [sys.executable, "-c", "from seq2seq.cli import main; main()"]
+    assert run([*program, *words[1:]], tmp_path, sentence).count("\n") == 1
+
+
+def test_every_command_that_is_named_exists() -> None:
+    program = [sys.executable, "-c", "from seq2seq.cli import main; main()", "--help"]
+    listed = run(program, ROOT)
+    for command in set(re.findall(r"`seq2seq (\w+)", README)):
+        assert re.search(rf"^\s+{command}\b", listed, re.MULTILINE), command
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")):
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page}: {target}"
