@@ -75,6 +75,13 @@ def test_no_batch_is_over_the_budget_with_its_padding_on_either_side(
         assert len(batch) == 1 or len(batch) * max(src[batch].max(), tgt[batch].max()) <= budget
 
 
+@pytest.mark.parametrize("epoch", range(3))
+def test_the_budget_holds_where_lengths_are_mixed_within_a_batch(epoch: int) -> None:
+    src, tgt = realistic_lengths(20_000)
+    for batch in epoch_batches(src, tgt, batch_tokens=1500, seed=1, epoch=epoch):
+        assert len(batch) * max(src[batch].max(), tgt[batch].max()) <= 1500
+
+
 def test_a_pair_over_the_budget_goes_alone() -> None:
     src, tgt = np.full(2001, 10), np.full(2001, 10)
     tgt[1234] = 3000

@@ -114,7 +114,11 @@ def test_progress_goes_to_stderr(site: Site, tmp_path: Path, capfd: pytest.Captu
     assert "100%" in err
 
 
-@pytest.mark.parametrize("wrong", [gzip.compress(b"another text\n"), gzip.compress(b"val, de.\n")[:-9], b"<html>", b""])
+@pytest.mark.parametrize(
+    "wrong",
+    [gzip.compress(b"another text\n"), gzip.compress(b"val, de.\n")[:-9], b"<html>", b""],
+    ids=["another text", "cut off", "no archive", "empty"],
+)
 def test_a_wrong_or_truncated_download_is_an_error_and_does_not_stay(site: Site, tmp_path: Path, wrong: bytes) -> None:
     (site.folder / "raw" / "val.de.gz").write_bytes(wrong)
     with pytest.raises(UserError, match=r"raw/val.de.gz is not the published text.*data.dir=DIR"):
