@@ -120,7 +120,13 @@ def stacked_rnn(
     decoder of Cho et al. has it after as well, but on U h + C c.)
     """
     between = dropout if num_layers > 1 else 0.0
-    return cell(input_size, hidden_size, num_layers, batch_first=True, dropout=between, bidirectional=bidirectional)
+    layers = cell(input_size, hidden_size, num_layers, batch_first=True, dropout=between, bidirectional=bidirectional)
+    if isinstance(layers, nn.LSTM):
+        # A forget gate that starts open, Jozefowicz et al. 2015: at one half, gradients die within a few words.
+        for name, bias in layers.named_parameters():
+            if name.startswith("bias_ih"):
+                nn.init.ones_(bias.data[hidden_size : 2 * hidden_size])  # torch's order of gates: i, f, g, o
+    return layers
 
 
 def reversed_positions(lengths: Int[Tensor, "B"], width: int) -> Int[Tensor, "B S"]:

@@ -1,5 +1,6 @@
 """The stream of training batches: endless, and a pure function of the seed and the number of batches so far."""
 
+import signal
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -104,4 +105,10 @@ class TranslationData(L.LightningDataModule):
             num_workers=self.num_workers,
             pin_memory=torch.cuda.is_available(),
             persistent_workers=self.num_workers > 0,
+            worker_init_fn=_ignore_interrupts,
         )
+
+
+def _ignore_interrupts(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; only the training process answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
