@@ -21,6 +21,7 @@ import typer
 
 from seq2seq.data.corpus import ParallelText, read_lines
 from seq2seq.errors import UserError
+from seq2seq.streams import speak_utf8
 
 if TYPE_CHECKING:
     from seq2seq.inference.translator import Translation, Translator
@@ -55,9 +56,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
 def main() -> None:
     """Run the command line, and exit: 0, 2 for what a user can mend, 130 or 143 when interrupted, 1 otherwise."""
-    for stream in (sys.stdout, sys.stderr):
-        assert hasattr(stream, "reconfigure")
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    speak_utf8()
     try:
         app(prog_name="seq2seq")
     except UserError as error:
@@ -156,7 +155,8 @@ def evaluate(
     src: Annotated[Path | None, typer.Option(help="A test set's source. [default: the run's own test sets]")] = None,
     ref: Annotated[Path | None, typer.Option(help="Its reference translation, line by line.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A folder for src.txt, ref.txt and hyp.txt; with --src.")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for src.txt, ref.txt and hyp.txt; with --src."),
     ] = None,
     as_json: AsJson = False,
     beam_size: BeamSize = None,

@@ -7,6 +7,7 @@ turns them into plain dataclasses, and hands those to `fit`. Nothing behind it k
 import difflib
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import FrameType
+from typing import Any, NoReturn, get_type_hints
 
 import hydra
 import yaml
@@ -26,11 +28,13 @@ from hydra.types import RunMode
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.data.corpus import FilesConfig, Multi30kConfig
+from seq2seq.data.corpus import FilesConfig
+from seq2seq.data.multi30k import Multi30kConfig
 from seq2seq.data.tokenizer import TokenizerConfig
 from seq2seq.errors import Interrupted, UserError
 from seq2seq.inference.search import SearchConfig
 from seq2seq.models import ARCHITECTURES
+from seq2seq.streams import speak_utf8
 from seq2seq.training.optim import OptimConfig
 from seq2seq.training.settings import LoggerConfig, TrainerConfig
 
@@ -130,6 +134,9 @@ def main() -> None:
     In a sweep, a run that fails by a UserError does not stop those after it; an interruption does.
     Exit codes: 0; 2 for what a user can mend; 130 or 143 after SIGINT or SIGTERM; 1 for the unexpected.
     """
+    speak_utf8()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     started = f"{datetime.now():%Y%m%d-%H%M%S}"
     sweep_dir = Path("runs") / f"{started}-sweep"
     register(sweep_dir)
@@ -141,33 +148,54 @@ def main() -> None:
         nonlocal exit_code
         if exit_code > 2:  # an interrupted sweep: Hydra goes on with its next job all the same
             return
+        config = None
         try:
             config = _settings(composed)
+            is_named = config.run_dir is not None
             if config.run_dir is None:
                 config.run_dir = str(_new_run_dir(config, started, sweep_dir))
             from seq2seq.training.fit import fit  # here, since it takes seconds, and a wrong option should not
 
-            sys.stdout.write(fit(config) + "\n")
+            sys.stdout.write(fit(config, may_rename=not is_named) + "\n")
         except UserError as error:
             exit_code = _report(error, 2)
         except Interrupted as interruption:
-            exit_code = _report(interruption, 128 + interruption.signal)
+            exit_code = _report(interruption, 128 + interruption.signal, _way_on(config))
 
     try:
         job()
     except (HydraException, OmegaConfBaseException) as error:
         exit_code = _report(UserError(_explained(error)), 2)
-    except KeyboardInterrupt:
-        exit_code = _report(Interrupted("interrupted", signal.SIGINT), 130)
+    except Interrupted as interruption:
+        exit_code = _report(interruption, 128 + interruption.signal)
     if sweep_dir.is_dir() and [item.name for item in sweep_dir.iterdir()] == ["multirun.yaml"]:
         (sweep_dir / "multirun.yaml").unlink()  # no run got as far as its own folder
         sweep_dir.rmdir()
     sys.exit(exit_code)
 
 
-def _report(error: UserError | Interrupted, exit_code: int) -> int:
-    sys.stderr.write(f"seq2seq: {'error: ' if isinstance(error, UserError) else ''}{error}\n")
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise Interrupted("interrupted", number)
+
+
+def _report(error: UserError | Interrupted, exit_code: int, way_on: str = "") -> int:
+    sys.stderr.write(f"seq2seq: {'error: ' if isinstance(error, UserError) else ''}{error}{way_on}\n")
     return exit_code
+
+
+def _way_on(config: TrainConfig | None) -> str:
+    """Return how to go on with an interrupted run, if it has a checkpoint to go on from."""
+    if config is None or not (Path(config.run_dir or "") / "checkpoints" / "last.ckpt").is_file():
+        return ""
+    return f"; go on with: {resume_command(config)}"
+
+
+def resume_command(config: TrainConfig) -> str:
+    """Return the command that goes on with a run, quoted for the shell and for Hydra."""
+    run = str(config.run_dir)
+    plain = re.fullmatch(r"[\w./+-]+", run, re.ASCII) is not None
+    escaped = run.replace("\\", "\\\\").replace("'", "\\'")
+    return "python train.py " + (f"resume={run}" if plain else shlex.quote(f"resume='{escaped}'"))
 
 
 def _settings(composed: Any) -> TrainConfig:
@@ -186,7 +214,13 @@ def _new_run_dir(config: TrainConfig, started: str, sweep_dir: Path) -> Path:
     return Path("runs") / f"{started}-{name}"
 
 
-_MAY_CHANGE_ON_RESUME = ("trainer.", "logger.", "search.")
+# What may change in a resumed run: how long, where, and what is written; not what decides the batches and the model.
+_MAY_CHANGE_ON_RESUME = (
+    *("trainer." + name for name in ("max_epochs", "max_steps", "max_minutes", "patience", "validate_every")),
+    *("trainer." + name for name in ("checkpoint_minutes", "accelerator", "num_workers")),
+    *("logger.tensorboard", "logger.every", "logger.samples"),
+    *("search." + entry.name for entry in fields(SearchConfig)),
+)
 
 
 def _resumed(run: str) -> TrainConfig:
@@ -201,9 +235,9 @@ def _resumed(run: str) -> TrainConfig:
         name = override.key_or_group
         if name == "resume":
             continue
-        if not name.startswith(_MAY_CHANGE_ON_RESUME):
+        if name not in _MAY_CHANGE_ON_RESUME:
             raise UserError(
-                f"{override.input_line} cannot change in a resumed run; only {', '.join(_MAY_CHANGE_ON_RESUME)}* can"
+                f"{override.input_line} cannot change in a resumed run; these can: {', '.join(_MAY_CHANGE_ON_RESUME)}"
             )
         overrides[name] = override.value()
     config = from_plain(yaml.safe_load(file.read_text(encoding="utf-8")), overrides)
@@ -215,7 +249,8 @@ def _explained(error: Exception) -> str:
     """Return what is wrong and the way out, in one line, for an error of Hydra or OmegaConf."""
     message = _one_line(error)
     if isinstance(error, OverrideParseException):
-        return f"{error.override}: {message}; quote a value that holds = , or spaces, as in 'NAME=\"VALUE\"'"
+        quoted = "quote a value that holds anything but a-z, 0-9 and ._/-, as in 'NAME=\"VALUE\"'"
+        return f"{error.override}: {message}; {quoted}"
     if unknown := re.match(r"Could not override '(.+?)'", message):
         near = difflib.get_close_matches(unknown[1], _option_names(), n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists them"

@@ -1,4 +1,4 @@
-"""The one exception for what a user can mend."""
+"""How a program ends early: the user can mend something, or wants it to stop."""
 
 
 class UserError(ValueError):
@@ -9,7 +9,7 @@ class UserError(ValueError):
 
 
 class Interrupted(Exception):  # noqa: N818  it is an event, not a fault
-    """Training stopped at SIGINT or SIGTERM after saving its state; the message says how to go on.
+    """SIGINT or SIGTERM came; the message says what has been saved.
 
     Attributes:
         signal: the signal's number.

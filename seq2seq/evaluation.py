@@ -1,6 +1,7 @@
 """Corpus scores by sacreBLEU, which only this file calls: Post 2018, "A Call for Clarity in Reporting BLEU Scores"."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from seq2seq.errors import UserError
-from seq2seq.inference.bundle import replaced_folder
 from seq2seq.inference.translator import Translator
 
 
@@ -85,15 +85,26 @@ def evaluate(
     scores = corpus_scores(hypotheses, references, lowercase=lowercase)
     src, ref, hyp = (_as_file(lines) for lines in (sources, references, hypotheses))
     if folder is not None:
-        with replaced_folder(folder) as fresh:
-            for name, content in (("src.txt", src), ("ref.txt", ref), ("hyp.txt", hyp)):
-                (fresh / name).write_bytes(content)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in (("src.txt", src), ("ref.txt", ref), ("hyp.txt", hyp)):
+            _write_whole(folder / name, content)
     return {
         **scores,
         "cut": sum(translation.cut for translation in translations) / len(translations),
         "looping": sum(translation.looping for translation in translations) / len(translations),
         "test_set_sha256": hashlib.sha256(src + ref).hexdigest(),
     }
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        fresh.write_bytes(content)
+        fresh.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def _as_file(lines: Sequence[str]) -> bytes:

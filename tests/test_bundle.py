@@ -144,7 +144,7 @@ def test_a_folder_that_is_neither_run_nor_bundle_is_refused(tmp_path):
 
 def test_a_run_still_in_training_says_so(tmp_path):
     (tmp_path / "config.yaml").touch()
-    assert "has no bundle yet: it comes with the first validation" in refusal(tmp_path)
+    assert "has no bundle yet: it comes at the end of training; go on with" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "tokenizer.model", "metrics.json"])

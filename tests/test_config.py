@@ -1,17 +1,22 @@
+import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from corpus_text import tiny_settings, write_corpus
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from seq2seq.config import CONF, CORPORA, MODELS, TrainConfig, from_plain, main, register
+from seq2seq.config import CONF, CORPORA, MODELS, TrainConfig, from_plain, main, register, resume_command
 from seq2seq.errors import UserError
 from seq2seq.models import build_model
 from seq2seq.models.rnn_attention import LuongConfig
+from seq2seq.training.optim import build_optimizer, learning_rate_factor
 
 ROOT = CONF.parent
 CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
@@ -29,14 +34,9 @@ def composed(*overrides: str) -> TrainConfig:
 def test_every_yaml_composes_and_its_model_builds(choice: str) -> None:
     config = composed(choice, *(["data.train=text.tsv"] if choice == "data=files" else []))
     # The papers' models are large: a small vocabulary is enough to see that they build.
-    assert sum(parameter.numel() for parameter in build_model(config.model, 300).parameters()) > 0
-
-
-@pytest.mark.parametrize("choice", CHOICES)
-def test_a_yaml_changes_something_or_names_the_default(choice: str) -> None:
-    group, _, name = choice.partition("=")
-    content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert content
+    optimizer = build_optimizer(build_model(config.model, 300).parameters(), config.optim)
+    assert optimizer.param_groups[0]["lr"] == config.optim.lr
+    assert learning_rate_factor(config.optim, 1000)(0) > 0
 
 
 def test_each_model_brings_its_own_optimizer_unless_the_user_chooses() -> None:
@@ -80,6 +80,25 @@ def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
+def train_in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Call `main` where a user's mistake ends it; return what it wrote to stderr."""
+    monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert exit_info.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err
+
+
+@pytest.fixture(autouse=True)
+def _signal_handlers_are_given_back() -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -90,7 +109,7 @@ def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (["optim.lr=fast"], "Value 'fast' of type 'str' could not be converted to Float"),
         (["model=rnn", "model.variant=chou"], "Invalid value 'chou', expected one of [cho, sutskever]"),
         (["optim.lr=-1"], "optim.lr=-1.0 must be above 0"),
-        (["resume=logs/epoch=3-step=900.ckpt"], "quote a value that holds = , or spaces"),
+        (["resume=logs/epoch=3-step=900.ckpt"], "quote a value that holds anything but"),
         (["resume=nowhere"], "resume=nowhere: there is no nowhere/config.yaml; name a run folder"),
         (["-m", "model=rnn,tranformer"], "Could not find 'model/tranformer'"),
         (["data=files"], "data.train is not set"),
@@ -104,15 +123,10 @@ def test_a_wrong_option_is_one_line_and_leaves_nothing_behind(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        main()
-    assert exit_info.value.code == 2
-    printed = capsys.readouterr()
-    assert message in printed.err
-    assert printed.err.startswith("seq2seq: error: ")
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""
+    errors = train_in_process(monkeypatch, capsys, *arguments)
+    assert message in errors
+    assert errors.startswith("seq2seq: error: ")
+    assert errors.count("\n") == 1
     assert [path for path in tmp_path.rglob("*") if path.name != "runs"] == []
 
 
@@ -124,7 +138,10 @@ def test_help_lists_the_groups_with_their_choices_and_the_options(tmp_path: Path
     assert "length_penalty: 1.0" in result.stdout
 
 
-def test_a_sweep_makes_one_run_folder_a_job_and_resume_takes_the_runs_own_settings(tmp_path: Path) -> None:
+def test_a_sweep_makes_one_run_folder_a_job_and_resume_takes_the_runs_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     prefix = write_corpus(tmp_path / "text", pairs=80)
     data = ["data=files", f"data.train={prefix}", "data.valid_size=5", "data.test_size=5", "experiment=smoke"]
     swept = train(tmp_path, "-m", "model=rnn,transformer", *data)
@@ -137,7 +154,21 @@ def test_a_sweep_makes_one_run_folder_a_job_and_resume_takes_the_runs_own_settin
     refused = train(tmp_path, f"resume={run}", "model=transformer")
     assert refused.returncode == 2
     assert "model=transformer cannot change in a resumed run" in refused.stderr
+    for option in ("trainer.batch_tokens=99", "optim.lr=1", "seed=2"):
+        assert f"{option} cannot change in a resumed run" in train_in_process(
+            monkeypatch, capsys, f"resume={run}", option
+        )
     resumed = train(tmp_path, f"resume={run}", "trainer.max_steps=10")
     assert resumed.returncode == 0, resumed.stderr
     assert "rnn on files (en-de)" in resumed.stdout
     assert "10 updates" in resumed.stdout
+    assert from_plain(yaml.safe_load((runs[0] / "config.yaml").read_text("utf-8"))).trainer.max_steps == 10
+
+
+@pytest.mark.parametrize("name", ["plain", "a b=c,d", "größe", "it's"])
+def test_the_command_to_go_on_can_be_pasted_into_a_shell(tmp_path: Path, name: str) -> None:
+    config = tiny_settings(tmp_path)
+    config.run_dir = name
+    words = shlex.split(resume_command(config))
+    override = OverridesParser.create().parse_overrides(words[2:])[0]
+    assert (override.key_or_group, override.value()) == ("resume", name)

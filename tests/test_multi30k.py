@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from seq2seq.data.corpus import MULTI30K_LANGUAGES, Multi30kConfig
-from seq2seq.data.multi30k import CHECKSUMS, TEST_SETS, multi30k_corpus
+from seq2seq.data.multi30k import CHECKSUMS, LANGUAGES, TEST_SETS, Multi30kConfig, multi30k_corpus
 from seq2seq.data.prepare import find_corpus
 from seq2seq.errors import UserError
 
@@ -46,7 +45,7 @@ class Site:
         (folder / "raw").mkdir(parents=True)
         (folder / "tok").mkdir()
         for part in PARTS:
-            for language in MULTI30K_LANGUAGES:
+            for language in LANGUAGES:
                 text, normalized = f"{part}, {language}.\n".encode(), f"{part} , {language} .\n".encode()
                 (folder / "raw" / f"{part}.{language}.gz").write_bytes(gzip.compress(text))
                 (folder / "tok" / f"{part}.lc.norm.tok.{language}").write_bytes(normalized)
@@ -79,7 +78,7 @@ def cached(tmp_path: Path) -> list[str]:
 
 def test_the_checksums_name_every_file() -> None:
     infixes = ("", ".lc.norm.tok")
-    names = {f"{part}{infix}.{language}" for part in PARTS for infix in infixes for language in MULTI30K_LANGUAGES}
+    names = {f"{part}{infix}.{language}" for part in PARTS for infix in infixes for language in LANGUAGES}
     assert set(CHECKSUMS) == names
     assert len(set(CHECKSUMS.values())) == len(names)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from seq2seq.data.corpus import FilesConfig, Multi30kConfig
+from seq2seq.data.corpus import FilesConfig
+from seq2seq.data.multi30k import Multi30kConfig
 from seq2seq.data.prepare import PreparedCorpus, prepare
 from seq2seq.data.store import PairStore
 from seq2seq.data.tokenizer import EOS, TokenizerConfig

@@ -99,3 +99,9 @@ def test_a_training_text_with_nothing_but_blanks_is_an_error(tmp_path: Path) -> 
     blanks = text(tmp_path, [("a", ""), (" ", "b")])
     with pytest.raises(UserError, match="0 pairs left of 2, all are blank on a side"):
         divide(Corpus(blanks, blanks, {}))
+
+
+def test_parts_of_an_open_size_are_a_tenth_of_a_small_text(tmp_path: Path) -> None:
+    parts = divide(Corpus(text(tmp_path, PAIRS), None, {}, valid_size=None, test_size=None))
+    assert 60 <= len(parts.valid) <= 75
+    assert 60 <= len(parts.tests["test"]) <= 75

@@ -3,33 +3,40 @@ import json
 import logging
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightning as L
 import pytest
 import torch
 from corpus_text import tiny_settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+from torch.utils.data import DataLoader
 
 from seq2seq.config import TrainConfig
-from seq2seq.data.corpus import Multi30kConfig
+from seq2seq.data.multi30k import Multi30kConfig
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle
+from seq2seq.inference.translator import Translator
 from seq2seq.models import ARCHITECTURES, build_model
 from seq2seq.models.rnn import RNNConfig
 from seq2seq.models.rnn_attention import BahdanauConfig, LuongConfig, Score
 from seq2seq.models.transformer import HybridConfig, Positions, TransformerConfig
 from seq2seq.training.checkpoints import Checkpoints, load, save
-from seq2seq.training.datamodule import BatchStream
-from seq2seq.training.fit import check_lengths, count_parameters, fit
-from seq2seq.training.optim import OptimConfig, Schedule, learning_rate_factor
+from seq2seq.training.fit import check_lengths, choose_weights, count_parameters, fit
+from seq2seq.training.module import TranslationModule
+from seq2seq.training.optim import OptimConfig, OptimizerName, Schedule, learning_rate_factor
 from seq2seq.training.settings import Accelerator, LoggerConfig, Precision, TrainerConfig
+from seq2seq.training.validation import Validation
 
 TINY = {
     "rnn": RNNConfig(embedding_dim=8, hidden_size=8, readout_size=8),
@@ -142,16 +149,46 @@ def test_tensorboard_has_the_curves_the_samples_and_the_final_scores(finished: t
     assert not list(run.glob("hparams.yaml"))
 
 
-def test_the_bundle_has_the_weights_that_validated_best_or_their_average(
-    finished: tuple[TrainConfig, Path, str],
-) -> None:
+def test_the_hparams_tab_gets_the_settings(finished: tuple[TrainConfig, Path, str]) -> None:
     _, run, _ = finished
-    bundle = load_bundle(run)
+    written = EventAccumulator(str(run)).Reload().summary_metadata
+    content = written["_hparams_/session_start_info"].plugin_data.content
+    settings = HParamsPluginData.FromString(content).session_start_info.hparams
+    assert settings["model.d_model"].number_value == 16
+    assert settings["choices.model"].string_value == "transformer"
+
+
+def test_snapshots_are_averaged_number_by_number(tmp_path: Path) -> None:
+    for step, value in ((1, 1.0), (2, 2.0), (3, 6.0)):
+        save({"w": torch.tensor([value, -value])}, tmp_path / f"snapshot-{step:08}.pt")
+    torch.testing.assert_close(Checkpoints(tmp_path).average(), {"w": torch.tensor([3.0, -3.0])})
+
+
+class LikesTheBest:
+    """A course whose validator gives the best weights BLEU 30, and all others what the test says."""
+
+    def __init__(self, checkpoints: Checkpoints, others: float) -> None:
+        self.checkpoints = checkpoints
+        self.best = checkpoints.best_weights()
+        self.others = others
+
+    def validator(self, model: torch.nn.Module) -> Validation:
+        is_best = all(torch.equal(tensor, self.best[name]) for name, tensor in model.state_dict().items())
+        return Validation(1.0, math.e, 30.0 if is_best else self.others, 50.0, [])
+
+
+@pytest.mark.parametrize(("bleu_of_average", "expected"), [(30.0, "average"), (29.9, "best")])
+def test_the_average_ships_where_its_bleu_is_no_lower_than_the_bests(
+    finished: tuple[TrainConfig, Path, str], bleu_of_average: float, expected: str
+) -> None:
+    config, run, _ = finished
     checkpoints = Checkpoints(run / "checkpoints")
-    candidates = {"best validation BLEU": checkpoints.best_weights(), "average": checkpoints.average()}
-    chosen = candidates[bundle.metrics["validation"]["weights"].partition(" of")[0]]
-    for name, tensor in bundle.model.state_dict().items():
-        torch.testing.assert_close(tensor, chosen[name])
+    weights_of = {"best": checkpoints.best_weights(), "average": checkpoints.average()}
+    model = build_model(config.model, prepare(config.data, config.tokenizer).tokenizer.vocab_size)
+    chosen = choose_weights(config, model, LikesTheBest(checkpoints, bleu_of_average))  # type: ignore[arg-type]
+    assert chosen["weights"].startswith(expected)
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(tensor, weights_of[expected][name])
 
 
 @pytest.mark.parametrize("accumulated", [1, 4])
@@ -160,7 +197,7 @@ def test_the_learning_rate_of_update_k_is_the_formula_whatever_is_accumulated(tm
     config.logger = LoggerConfig(every=1, tensorboard=False)
     config.optim = OptimConfig(lr=1e-3, warmup=4)
     fit(config)
-    factor = learning_rate_factor(config.optim, None)
+    factor = learning_rate_factor(config.optim, 8)
     logged = {
         int(row["step"]): float(row["train/learning_rate"]) for row in rows(tmp_path / "run") if row["train/loss"]
     }
@@ -203,11 +240,15 @@ def test_training_stops_after_the_minutes_it_was_given(tmp_path: Path) -> None:
     assert 0.6 <= metrics["train_seconds"] < 10
 
 
-@pytest.mark.parametrize("name", list(TINY))
-def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(tmp_path: Path, name: str) -> None:
-    whole = tiny_settings(tmp_path, "whole", TINY[name], max_steps=7, max_epochs=99)
+@pytest.mark.parametrize(("name", "accumulated"), [*((name, 1) for name in TINY), ("transformer", 3)])
+def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(
+    tmp_path: Path, name: str, accumulated: int
+) -> None:
+    whole = tiny_settings(
+        tmp_path, "whole", TINY[name], max_steps=7, max_epochs=99, accumulate_grad_batches=accumulated
+    )
     fit(whole)
-    first = tiny_settings(tmp_path, "pieces", TINY[name], max_steps=3, max_epochs=99)
+    first = replace(whole, run_dir=str(tmp_path / "pieces"), trainer=replace(whole.trainer, max_steps=3))
     fit(first)
     second = replace(first, resume=first.run_dir, trainer=replace(first.trainer, max_steps=7))
     fit(second)
@@ -216,6 +257,55 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(tmp_p
     steps = [int(row["step"]) for row in rows(tmp_path / "pieces") if row["train/loss"]]
     assert steps == sorted(steps)
     assert steps[-1] == 7
+
+
+def test_a_plateau_survives_a_stop(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_steps=3, validate_every=1)
+    config.optim = OptimConfig(lr=1e-12, warmup=0, schedule=Schedule.plateau, plateau_patience=0, plateau_factor=0.5)
+    config.logger = LoggerConfig(every=1, tensorboard=False)
+    fit(config)
+    fit(replace(config, resume=config.run_dir, trainer=replace(config.trainer, max_steps=5)))
+    rates = [float(row["train/learning_rate"]) for row in rows(tmp_path / "run") if row["train/loss"]]
+    assert rates == pytest.approx([1e-12, 1e-12, 0.5e-12, 0.25e-12, 0.125e-12])
+
+
+def test_what_was_logged_after_the_checkpoint_is_logged_once(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_steps=2, validate_every=2)
+    fit(config)
+    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    shutil.copy(last, tmp_path / "kept.ckpt")
+    further = replace(config, resume=config.run_dir, trainer=replace(config.trainer, max_steps=4))
+    fit(further)
+    shutil.copy(tmp_path / "kept.ckpt", last)  # as if the run had been killed after update 4, before it was saved
+    fit(further)
+    assert [int(row["step"]) for row in rows(tmp_path / "run") if row["train/loss"]] == [2, 4]
+
+
+def test_a_run_that_lost_patience_stays_stopped(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_steps=50, validate_every=1, patience=1)
+    config.optim = OptimConfig(lr=1e-12, warmup=0)
+    fit(config)
+    before = load(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"]
+    fit(replace(config, resume=config.run_dir))
+    assert load(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"] == before
+
+
+def test_cosine_ends_with_training(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_epochs=2)
+    config.logger = LoggerConfig(every=1, tensorboard=False)
+    config.optim = OptimConfig(lr=1e-3, warmup=2, schedule=Schedule.cosine)
+    fit(config)
+    rates = [float(row["train/learning_rate"]) for row in rows(tmp_path / "run") if row["train/loss"]]
+    assert max(rates) == 1e-3
+    assert rates[-1] < 0.02e-3
+
+
+@pytest.mark.parametrize("name", list(TINY))
+def test_bfloat16_training_gives_a_float32_bundle_that_translates(tmp_path: Path, name: str) -> None:
+    fit(tiny_settings(tmp_path, model=TINY[name], max_steps=2, precision=Precision.bf16_mixed))
+    bundle = load_bundle(tmp_path / "run")
+    assert {tensor.dtype for tensor in bundle.model.state_dict().values()} == {torch.float32}
+    assert len(list(Translator.from_bundle(bundle).translate(["a fox sees a crow."]))) == 1
 
 
 def test_resuming_a_finished_run_trains_no_further_and_scores_it_again(tmp_path: Path) -> None:
@@ -240,13 +330,36 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path: Path) -> None:
         fit(replace(config, resume=config.run_dir))
 
 
-def test_a_checkpoint_that_cannot_be_written_leaves_the_former_one(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "x.ckpt"
-    save({"step": 1}, path)
-    path.with_name(".x.ckpt.tmp").mkdir()  # what stands in the way of the temporary file, as a full disk would
-    with pytest.raises((UserError, OSError)):
-        save({"step": 2}, path)
-    assert load(path) == {"step": 1}
+    save({"weights": torch.zeros(10)}, path)
+    program = (
+        "import resource, signal, sys, torch; from pathlib import Path\n"
+        "from seq2seq.errors import UserError; from seq2seq.training.checkpoints import save\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
+        "try: save({'weights': torch.zeros(1_000_000)}, Path(sys.argv[1]))\n"
+        "except UserError as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "cannot write" in result.stdout, result.stderr
+    assert "what was there before is intact" in result.stdout
+    assert torch.equal(load(path)["weights"], torch.zeros(10))
+    assert [item.name for item in tmp_path.iterdir()] == ["x.ckpt"]
+
+
+def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    first, second = (tiny_settings(tmp_path, max_steps=1) for _ in range(2))
+    fit(first, may_rename=True)
+    assert f"run: {tmp_path / 'run-2'}" in fit(second, may_rename=True)
+
+
+def test_a_run_dir_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match=r"run_dir=.*file is a file: choose another name"):
+        fit(tiny_settings(tmp_path, "file"))
+    with pytest.raises(UserError, match=r"cannot make run_dir=.*: Not a directory"):
+        fit(tiny_settings(tmp_path, "file/run"))
 
 
 def test_a_run_folder_in_use_is_not_written_to(tmp_path: Path) -> None:
@@ -313,22 +426,32 @@ def test_impossible_logger_options_are_named() -> None:
 
 
 def test_the_gradient_is_the_same_however_the_tokens_are_divided(tmp_path: Path) -> None:
-    """One update over everything, and four batches accumulated: equal weights after a step of SGD in float64."""
-    from seq2seq.training.optim import OptimizerName
-
-    ends = []
-    for run, batch_tokens, accumulated in (("one", 100_000, 1), ("four", 700, 4)):
-        model = TransformerConfig(d_model=16, d_ff=16, num_heads=2, num_layers=1, dropout=0.0)
-        config = tiny_settings(tmp_path, run, model, max_steps=1, max_epochs=9)
-        config.trainer = replace(config.trainer, batch_tokens=batch_tokens, accumulate_grad_batches=accumulated)
-        config.optim = OptimConfig(name=OptimizerName.sgd, lr=1.0, warmup=0, clip_norm=0.0)
-        corpus = prepare(config.data, config.tokenizer)
-        stream = BatchStream(corpus.train, batch_tokens=batch_tokens, seed=1)
-        assert stream.batches_of(0) == accumulated, "the four batches must be one epoch for this test"
-        fit(config)
-        ends.append(weights(tmp_path / run))
-    for name in ends[0]:
-        torch.testing.assert_close(ends[0][name], ends[1][name], rtol=0, atol=2e-6)
+    """Twelve pairs as one batch, and as four batches of different size: the same gradient in float64."""
+    settings = tiny_settings(tmp_path)
+    corpus = prepare(settings.data, settings.tokenizer)
+    config = TransformerConfig(d_model=16, d_ff=16, num_heads=2, num_layers=1, dropout=0.0)
+    optim = OptimConfig(name=OptimizerName.sgd, lr=1e-3, warmup=0, clip_norm=0.0)
+    gradients = []
+    for batches in ([range(12)], [range(1), range(1, 3), range(3, 7), range(7, 12)]):
+        torch.manual_seed(1)
+        model = build_model(config, corpus.tokenizer.vocab_size)
+        trainer = L.Trainer(
+            accelerator="cpu",
+            precision="64-true",
+            max_steps=1,
+            accumulate_grad_batches=len(batches),
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        loader = DataLoader([corpus.train.batch(list(batch)) for batch in batches], batch_size=None)  # type: ignore
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Lightning's advice on workers and devices
+            trainer.fit(TranslationModule(model, optim, seed=1, batch_tokens=100, total_steps=1), loader)
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert gradients[0].dtype == torch.float64
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -361,9 +484,14 @@ def test_an_interrupted_run_saves_its_state_says_how_to_go_on_and_scores_nothing
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert "interrupted; the state is in run/checkpoints/last.ckpt; go on with: python train.py resume=run" in errors
-    assert load(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"] > 0
+    stopped_at = load(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"]
+    assert stopped_at > 0
     assert not (tmp_path / "run" / "bundle").exists()
     assert not (tmp_path / "run" / "tests").exists()
+    way_on = errors.rpartition("go on with: python train.py ")[2].strip()
+    command = [*process.args[:3], way_on, f"trainer.max_steps={stopped_at + 1}"]  # type: ignore[index, misc, list-item]
+    resumed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert f"({stopped_at + 1} updates" in resumed.stdout, resumed.stderr
 
 
 def test_parameters_without_embeddings_leave_out_all_that_grows_with_the_vocabulary() -> None:

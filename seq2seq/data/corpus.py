@@ -14,9 +14,6 @@ from seq2seq.errors import UserError
 
 logger = logging.getLogger(__name__)
 
-MULTI30K_LANGUAGES = ("en", "de", "fr")
-MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
-
 
 def read_lines(source: Path | str | BinaryIO, counts: Counter[str] | None = None) -> Iterator[str]:
     """Yield the lines of a file (".gz" too) or a binary stream: the one line reader of the project.
@@ -125,8 +122,8 @@ class Corpus(NamedTuple):
     train: ParallelText
     valid: ParallelText | None
     tests: dict[str, ParallelText]
-    valid_size: int = 0
-    test_size: int = 0
+    valid_size: int | None = 0  # None: 1,000, or a tenth of the pairs if that is fewer
+    test_size: int | None = 0
     split_seed: int = 0
 
 
@@ -158,27 +155,6 @@ class DataConfig:
 
 
 @dataclass
-class Multi30kConfig(DataConfig):
-    """Multi30k task 1, 29,000 pairs of image captions (Elliott et al. 2016; French: Elliott et al. 2017).
-
-    Attributes:
-        dir: a folder that holds the files, "train.en.gz" and so on; else they are downloaded once.
-        normalized: read the lower-cased, punctuation-normalised, Moses-tokenised text, ".lc.norm.tok".
-        url: where to download from: a folder that has `raw/` and `tok/`.
-    """
-
-    dir: str | None = None
-    normalized: bool = False
-    url: str = MULTI30K_URL
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, language in (("src_lang", self.src_lang), ("tgt_lang", self.tgt_lang)):
-            if language not in MULTI30K_LANGUAGES:
-                raise UserError(f"data.{name}={language} must be one of {', '.join(MULTI30K_LANGUAGES)}")
-
-
-@dataclass
 class FilesConfig(DataConfig):
     """A user's own text.
 
@@ -187,7 +163,8 @@ class FilesConfig(DataConfig):
 
     Attributes:
         valid_size: without `valid`, split off about this many pairs of `train`; whole sets of pairs that share a
-            source sentence, so that none of its sentences is trained on.
+            source sentence, so that none of its sentences is trained on. Left open: 1,000, or a tenth of the pairs if
+            that is fewer.
         test_size: the same for `test`; 0 = no test.
         split_seed: chooses those pairs.
         tsv_columns: the source and the target column, counted from 0.
@@ -196,8 +173,8 @@ class FilesConfig(DataConfig):
     train: Any = None
     valid: Any = None
     test: Any = None
-    valid_size: int = 1000
-    test_size: int = 1000
+    valid_size: int | None = None
+    test_size: int | None = None
     split_seed: int = 0
     tsv_columns: list[int] = field(default_factory=lambda: [0, 1])
 
@@ -210,10 +187,12 @@ class FilesConfig(DataConfig):
             paths = [] if value is None else _as_list(value)
             if len(paths) > 2 or not all(isinstance(path, str) and path for path in paths):
                 raise UserError(f"data.{name}={value} must be one path, or two: [SRC, TGT]")
-        if self.valid_size < (self.valid is None):
+        if self.valid_size is not None and self.valid_size < (self.valid is None):
             raise UserError(f"data.valid_size={self.valid_size} must be at least 1, or data.valid set")
-        if self.test_size < 0 or self.split_seed < 0:
-            raise UserError(f"data.test_size={self.test_size} and data.split_seed={self.split_seed} must be at least 0")
+        for name in ("test_size", "split_seed"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise UserError(f"data.{name}={value} must be at least 0")
         if len(self.tsv_columns) != 2 or min(self.tsv_columns) < 0 or len(set(self.tsv_columns)) != 2:
             raise UserError(f"data.tsv_columns={self.tsv_columns} must be two different columns, counted from 0")
 

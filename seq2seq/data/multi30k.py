@@ -10,15 +10,18 @@ import logging
 import uuid
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pooch
 
-from seq2seq.data.corpus import Corpus, Multi30kConfig, ParallelText, existing_file
+from seq2seq.data.corpus import Corpus, DataConfig, ParallelText, existing_file
 from seq2seq.errors import UserError
 
 logger = logging.getLogger(__name__)
 
+LANGUAGES = ("en", "de", "fr")
+URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
 TEST_SETS = ("test_2016_flickr", "test_2017_flickr")
 
 # SHA-256 of the text itself: gzip writes the same text in many ways.
@@ -48,6 +51,27 @@ CHECKSUMS = {
     "test_2017_flickr.lc.norm.tok.de": "02067e4a9402786a4fcb8c1b6f4307e4a5073ced64800abead5273b54f5f31f6",
     "test_2017_flickr.lc.norm.tok.fr": "c0583117a47b31e8a6c6a97cfe8de153e462074668f4e994764fcc80b21d33b4",
 }
+
+
+@dataclass
+class Multi30kConfig(DataConfig):
+    """Multi30k task 1, 29,000 pairs of image captions (Elliott et al. 2016; French: Elliott et al. 2017).
+
+    Attributes:
+        dir: a folder that holds the files, "train.en.gz" and so on; else they are downloaded once.
+        normalized: read the lower-cased, punctuation-normalised, Moses-tokenised text, ".lc.norm.tok".
+        url: where to download from: a folder that has `raw/` and `tok/`.
+    """
+
+    dir: str | None = None
+    normalized: bool = False
+    url: str = URL
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, language in (("src_lang", self.src_lang), ("tgt_lang", self.tgt_lang)):
+            if language not in LANGUAGES:
+                raise UserError(f"data.{name}={language} must be one of {', '.join(LANGUAGES)}")
 
 
 def multi30k_corpus(data: Multi30kConfig, checksums: Mapping[str, str] = CHECKSUMS) -> Corpus:

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq.data.clean import Cleaning
-from seq2seq.data.corpus import Corpus, DataConfig, FilesConfig, Multi30kConfig, files_corpus
-from seq2seq.data.multi30k import multi30k_corpus
+from seq2seq.data.corpus import Corpus, DataConfig, FilesConfig, files_corpus
+from seq2seq.data.multi30k import Multi30kConfig, multi30k_corpus
 from seq2seq.data.split import Part, divide
 from seq2seq.data.store import STORE_FORMAT, PairStore, write_store
 from seq2seq.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer

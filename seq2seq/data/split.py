@@ -18,6 +18,7 @@ from seq2seq.errors import UserError
 logger = logging.getLogger(__name__)
 
 _PROGRESS_EVERY = 1_000_000
+_PAIRS_KEPT_BACK = 1000  # for validation and for test, where the user does not say how many
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,18 @@ def divide(corpus: Corpus) -> Parts:
     usable = len(train.blank) - int(train.blank.sum())
     if usable == 0:
         raise UserError(f"{corpus.train}: 0 pairs left of {len(train.blank)}, all are blank on a side")
-    if corpus.valid_size + corpus.test_size > usable // 2:
+    left_open = min(_PAIRS_KEPT_BACK, max(1, usable // 10))
+    valid_size = left_open if corpus.valid_size is None else corpus.valid_size
+    test_size = left_open if corpus.test_size is None else corpus.test_size
+    if valid_size + test_size > usable // 2:
         raise UserError(
-            f"data.valid_size={corpus.valid_size} and data.test_size={corpus.test_size} are more than half of the "
+            f"data.valid_size={valid_size} and data.test_size={test_size} are more than half of the "
             f"{usable} pairs of {corpus.train}: make them smaller, or give files as data.valid and data.test"
         )
-    test = _lowest(train, corpus.test_size)
-    valid = _lowest(train, int(test.sum()) + corpus.valid_size) & ~test if corpus.valid_size else test & False
+    test = _lowest(train, test_size)
+    valid = _lowest(train, int(test.sum()) + valid_size) & ~test if valid_size else test & False
     tests = {name: _whole(text, corpus.split_seed) for name, text in corpus.tests.items()}
-    if corpus.test_size:
+    if test_size:
         tests["test"] = Part(train, test)
     return Parts(
         train=Part(train, ~test & ~valid),

@@ -90,7 +90,7 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
         name: tensor.detach().to("cpu", torch.float32).contiguous()
         for name, tensor in _own_tensors(bundle.model).items()
     }
-    with replaced_folder(Path(folder)) as fresh:
+    with _replaced_folder(Path(folder)) as fresh:
         _write_json(fresh / MODEL, description)
         save_file(weights, fresh / WEIGHTS)
         (fresh / TOKENIZER).write_bytes(bundle.tokenizer.model)
@@ -98,7 +98,7 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
 
 
 @contextmanager
-def replaced_folder(folder: Path) -> Iterator[Path]:
+def _replaced_folder(folder: Path) -> Iterator[Path]:
     """Give a new folder to write into; it takes the name, and the place of an older one, when all went well."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh, stale = (folder.with_name(f".{folder.name}.{os.getpid()}.{age}") for age in ("new", "old"))
@@ -108,7 +108,12 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         yield fresh
         if folder.exists():
             folder.rename(stale)  # a folder cannot be renamed over another
-        fresh.rename(folder)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if stale.exists():
+                stale.rename(folder)
+            raise
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(stale, ignore_errors=True)
@@ -187,7 +192,7 @@ def _bundle_folder(path: Path) -> Path:
     if (path / "bundle" / MODEL).is_file():
         return path / "bundle"
     if (path / "config.yaml").is_file():
-        raise UserError(f"{path} has no bundle yet: it comes with the first validation of the training run")
+        raise UserError(f"{path} has no bundle yet: it comes at the end of training; go on with train.py resume={path}")
     raise UserError(f"{path} is neither a run folder nor a bundle: it has no {MODEL} and no bundle/{MODEL}")
 
 

@@ -41,9 +41,15 @@ def attend(
     scores: Float[Tensor, "*B Q S"],
     values: Float[Tensor, "*B S D"],
     hidden_mask: Bool[Tensor, "..."] | None = None,
+    factor: Float[Tensor, "*B Q S"] | None = None,
 ) -> tuple[Float[Tensor, "*B Q D"], Float[Tensor, "*B Q S"]]:
-    """Return the context of each query, the values summed by softmaxed scores, and the weights."""
+    """Return the context of each query, the values summed by softmaxed scores, and the weights.
+
+    `factor` multiplies the softmaxed weights: the Gaussian of local-p, else None.
+    """
     weights = masked_softmax(scores, hidden_mask)
+    if factor is not None:
+        weights = weights * factor
     return weights @ values, weights
 
 

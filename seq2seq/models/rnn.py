@@ -7,16 +7,17 @@ Shapes: B batch, N sentences, K beams, R = N*K rows, S source length, T target l
 E embedding size, H hidden size, C context size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from seq2seq.errors import UserError
+from seq2seq.models.checks import check_dropout, check_sizes
 from seq2seq.models.interface import Decoder, DecoderOutput, Encoder, EncoderOutput, Seq2Seq, padding_mask
 
 
@@ -29,13 +30,22 @@ class Variant(Enum):
 
 @dataclass
 class RNNConfig:
-    """The RNN encoder-decoder of 2014, small enough for two cores."""
+    """The RNN encoder-decoder of 2014, small enough for two cores.
+
+    Attributes:
+        variant: cho (a GRU; the context enters every step) or sutskever (an LSTM; it is the first state only).
+        embedding_dim: size of a word vector, in both languages.
+        hidden_size: size of a recurrent state, in encoder and decoder.
+        num_layers: recurrent layers of each; left open: 1 for cho, 2 for sutskever.
+        readout_size: cho: maxout units before the output projection.
+        dropout: on word vectors, between layers and before the output projection.
+    """
 
     variant: Variant = Variant.cho
     embedding_dim: int = 256
     hidden_size: int = 256
-    num_layers: int | None = None  # left open: 1 for cho, 2 for sutskever
-    readout_size: int = 128  # cho: maxout units before the output projection
+    num_layers: int | None = None
+    readout_size: int = 128
     dropout: float = 0.2
 
     def __post_init__(self) -> None:
@@ -44,18 +54,11 @@ class RNNConfig:
         check_sizes(self, "embedding_dim", "hidden_size", "num_layers", "readout_size")
         check_dropout(self.dropout)
 
-
-def check_sizes(config: object, *names: str) -> None:
-    """Raise UserError unless each named field is at least 1."""
-    for name in names:
-        if getattr(config, name) < 1:
-            raise UserError(f"model.{name}={getattr(config, name)} must be at least 1")
-
-
-def check_dropout(dropout: float) -> None:
-    """Raise UserError unless 0 <= dropout < 1."""
-    if not 0 <= dropout < 1:
-        raise UserError(f"model.dropout={dropout} must be at least 0 and below 1")
+    @property
+    def depth(self) -> int:
+        """The number of layers, which is open no longer."""
+        assert self.num_layers is not None
+        return self.num_layers
 
 
 class RNNEncoder(Encoder):
@@ -97,12 +100,12 @@ class RNNEncoder(Encoder):
         packed = pack_padded_sequence(
             self.dropout(self.embedding(src)), src_lengths.cpu(), batch_first=True, enforce_sorted=False
         )
-        outputs, final = self.rnn(packed)
+        outputs, final = run_rnn(self.rnn, packed)
         values, _ = pad_packed_sequence(outputs, batch_first=True, total_length=src.shape[1])
         if self.reverse_source:  # handed on in source order, so that attention needs no mapping back
             values = values.gather(1, order[:, :, None].expand_as(values))
-        states = final if isinstance(final, tuple) else (final,)  # each (L * directions, B, H)
-        summary = states[0][-1] if self.rnn.bidirectional else torch.cat(states).transpose(0, 1).flatten(1)
+        states = rows_first(final)  # each (B, L * directions, H)
+        summary = states[0][:, -1] if self.rnn.bidirectional else torch.cat(states, dim=1).flatten(1)
         return EncoderOutput(values, padding_mask(src_lengths, src.shape[1]), summary)
 
 
@@ -127,6 +130,28 @@ def stacked_rnn(
             if name.startswith("bias_ih"):
                 nn.init.ones_(bias.data[hidden_size : 2 * hidden_size])  # torch's order of gates: i, f, g, o
     return layers
+
+
+def run_rnn(
+    layers: nn.GRU | nn.LSTM, inputs: Tensor | PackedSequence, state: Sequence[Tensor] | None = None
+) -> tuple[Any, Any]:
+    """Run recurrent layers from a state, (R, L, H) each part, in the number format of their weights.
+
+    Under autocast, cuDNN's recurrent layers would compute in float16, whatever format autocast was set to.
+    """
+    weight = next(layers.parameters())
+    dtype, device = weight.dtype, weight.device.type
+    before: Any = None
+    if state is not None:
+        parts = tuple(part.to(dtype).transpose(0, 1).contiguous() for part in state)  # (L, R, H) each
+        before = parts[0] if isinstance(layers, nn.GRU) else parts
+    with torch.autocast(device, enabled=False):
+        return layers(inputs.to(dtype), before)
+
+
+def rows_first(final: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Turn the state that torch returns, (L, R, H) each part, into ours, batch first."""
+    return tuple(part.transpose(0, 1) for part in (final if isinstance(final, tuple) else (final,)))
 
 
 def reversed_positions(lengths: Int[Tensor, "B"], width: int) -> Int[Tensor, "B S"]:
@@ -179,7 +204,7 @@ class ChoDecoder(Decoder[RNNMemory, GRUState]):
 
     def __init__(self, config: RNNConfig, vocab_size: int, summary_size: int) -> None:
         super().__init__()
-        size, layers = config.hidden_size, config.num_layers or 1
+        size, layers = config.hidden_size, config.depth
         self.num_layers = layers
         self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
         self.context = nn.Linear(summary_size, size)  # V
@@ -205,8 +230,8 @@ class ChoDecoder(Decoder[RNNMemory, GRUState]):
         embedded = self.dropout(self.embedding(tgt))
         contexts = memory.context.repeat_interleave(rows // len(memory.context), dim=0)
         contexts = contexts[:, None].expand(-1, steps, -1)  # (R, T, C)
-        states, hidden = self.rnn(torch.cat([embedded, contexts], dim=-1), _layers_first(state.hidden))
-        return DecoderOutput(self.readout(states, embedded, contexts), GRUState(hidden.transpose(0, 1)))
+        states, hidden = run_rnn(self.rnn, torch.cat([embedded, contexts], dim=-1), (state.hidden,))
+        return DecoderOutput(self.readout(states, embedded, contexts), GRUState(*rows_first(hidden)))
 
 
 class LSTMState(NamedTuple):
@@ -221,7 +246,7 @@ class SutskeverDecoder(Decoder[RNNMemory, LSTMState]):
 
     def __init__(self, config: RNNConfig, vocab_size: int, summary_size: int) -> None:
         super().__init__()
-        size, layers = config.hidden_size, config.num_layers or 1
+        size, layers = config.hidden_size, config.depth
         assert summary_size == 2 * layers * size
         self.num_layers = layers
         self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
@@ -241,19 +266,15 @@ class SutskeverDecoder(Decoder[RNNMemory, LSTMState]):
         self, tgt: Int[Tensor, "R T"], memory: RNNMemory, state: LSTMState, *, need_weights: bool = False
     ) -> DecoderOutput[LSTMState]:
         """Run the fused LSTM over all tokens at once; there is no attention to show."""
-        states, final = self.rnn(self.dropout(self.embedding(tgt)), tuple(map(_layers_first, state)))
+        states, final = run_rnn(self.rnn, self.dropout(self.embedding(tgt)), state)
         logits = self.output(self.dropout(states))
-        return DecoderOutput(logits, LSTMState(*(part.transpose(0, 1) for part in final)))
+        return DecoderOutput(logits, LSTMState(*rows_first(final)))
 
 
 def lstm_start(summary: Float[Tensor, "R C"], num_layers: int) -> LSTMState:
     """Return the stacked LSTM's state that `RNNEncoder` summarised, layer by layer."""
     hidden, cell = summary.unflatten(-1, (2, num_layers, -1)).unbind(dim=1)
     return LSTMState(hidden, cell)
-
-
-def _layers_first(state: Float[Tensor, "R L H"]) -> Float[Tensor, "L R H"]:
-    return state.transpose(0, 1).contiguous()
 
 
 def build_rnn(config: RNNConfig, vocab_size: int) -> Seq2Seq[RNNMemory, GRUState] | Seq2Seq[RNNMemory, LSTMState]:
@@ -264,7 +285,7 @@ def build_rnn(config: RNNConfig, vocab_size: int) -> Seq2Seq[RNNMemory, GRUState
         config.embedding_dim,
         config.hidden_size,
         cell=nn.LSTM if lstm else nn.GRU,
-        num_layers=config.num_layers or 1,
+        num_layers=config.depth,
         reverse_source=lstm,
         dropout=config.dropout,
     )

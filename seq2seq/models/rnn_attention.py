@@ -25,16 +25,9 @@ from seq2seq.models.attention import (
     monotonic_centers,
     outside_window,
 )
+from seq2seq.models.checks import check_dropout, check_sizes
 from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput, Seq2Seq, by_row, by_sentence
-from seq2seq.models.rnn import (
-    LSTMState,
-    MaxoutReadout,
-    RNNEncoder,
-    check_dropout,
-    check_sizes,
-    lstm_start,
-    stacked_rnn,
-)
+from seq2seq.models.rnn import LSTMState, MaxoutReadout, RNNEncoder, lstm_start, rows_first, run_rnn, stacked_rnn
 
 
 class AttentionMemory(NamedTuple):
@@ -58,12 +51,21 @@ class ReadoutState(Enum):
 
 @dataclass
 class BahdanauDecoderConfig:
-    """The decoder of Bahdanau et al. 2015."""
+    """The decoder of Bahdanau et al. 2015.
+
+    Attributes:
+        embedding_dim: size of a word vector (m).
+        hidden_size: size of the decoder's state, and of the encoder's in each direction (n).
+        attention_size: size in which query and key are added (n').
+        readout_size: maxout units before the output projection (l).
+        readout_state: previous (appendix A.2.2) or current (eq. 4).
+        dropout: on word vectors and before the output projection.
+    """
 
     embedding_dim: int = 256
     hidden_size: int = 256
     attention_size: int = 256
-    readout_size: int = 128  # maxout units before the output projection
+    readout_size: int = 128
     readout_state: ReadoutState = ReadoutState.previous
     dropout: float = 0.2
 
@@ -165,15 +167,28 @@ Window.__doc__ = "Which source positions a step may see, Luong et al. 2015, sect
 
 @dataclass
 class LuongConfig:
-    """The model of Luong et al. 2015, small enough for two cores."""
+    """The model of Luong et al. 2015, small enough for two cores.
+
+    Attributes:
+        embedding_dim: size of a word vector, in both languages.
+        hidden_size: size of a recurrent state, in encoder and decoder.
+        num_layers: LSTM layers of each.
+        score: dot, general, concat or location.
+        window: global, local_m or local_p: which source positions a step may see.
+        half_width: D: a local window reaches so far to both sides of its centre.
+        max_source_length: score=location has one row of weights for each of so many source positions.
+        input_feeding: the attentional vector enters the next step; without it training has no step loop.
+        reverse_source: the encoder reads the words last to first, as in Sutskever et al. 2014.
+        dropout: on word vectors, between layers and before the output projection.
+    """
 
     embedding_dim: int = 256
     hidden_size: int = 256
     num_layers: int = 2
     score: Score = Score.general
     window: Window = Window["global"]
-    half_width: int = 10  # D of the local windows
-    max_source_length: int = 512  # score=location has one row of weights a source position
+    half_width: int = 10
+    max_source_length: int = 512
     input_feeding: bool = True
     reverse_source: bool = True
     dropout: float = 0.2
@@ -253,12 +268,11 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         """Return attentional vectors h~ = tanh(W_c [c; h]) (eq. 5), weights and state; T = 1 under input feeding."""
         if self.input_feeding:
             embedded = torch.cat([embedded, state.attentional[:, None]], dim=-1)
-        before = tuple(part.transpose(0, 1).contiguous() for part in state.lstm)
-        hidden, after = self.rnn(embedded, before)  # (R, T, H)
+        hidden, after = run_rnn(self.rnn, embedded, state.lstm)  # (R, T, H)
         steps = torch.arange(hidden.shape[1], device=hidden.device)
         contexts, weights = self._attend(hidden, state.position[:, None] + steps, memory)
         vectors = self.attentional(torch.cat([contexts, hidden], dim=-1)).tanh()
-        lstm = LSTMState(*(part.transpose(0, 1) for part in after))
+        lstm = LSTMState(*rows_first(after))
         return vectors, weights, LuongState(lstm, vectors[:, -1], state.position + hidden.shape[1])
 
     def _attend(
@@ -269,16 +283,15 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         scores = self.score(queries, memory.keys)
         hidden_mask = memory.padding_mask[:, None]
         src_lengths = (~memory.padding_mask).sum(dim=1)
+        factor = None
         if self.window is Window["local_m"]:
             centers = monotonic_centers(positions.reshape(sentences, -1), src_lengths)
             hidden_mask = hidden_mask | outside_window(centers, self.half_width, length)
         if self.centers is not None:
             centers = self.centers(queries, src_lengths)
             hidden_mask = hidden_mask | outside_window(centers, self.half_width, length)
-        contexts, weights = attend(scores, memory.values, hidden_mask)
-        if self.centers is not None:
-            weights = weights * gaussian(centers, self.half_width, length).to(weights.dtype)
-            contexts = weights @ memory.values
+            factor = gaussian(centers, self.half_width, length).to(scores.dtype)
+        contexts, weights = attend(scores, memory.values, hidden_mask, factor)
         return by_row(contexts, len(hidden)), by_row(weights, len(hidden))
 
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from seq2seq.errors import UserError
 from seq2seq.models.attention import KeysValues, MultiHeadAttention, causal_mask
+from seq2seq.models.checks import check_dropout, check_sizes
 from seq2seq.models.interface import Decoder, DecoderOutput, Encoder, EncoderOutput, Seq2Seq, padding_mask
-from seq2seq.models.rnn import check_dropout, check_sizes
 from seq2seq.models.rnn_attention import (
     AttentionMemory,
     BahdanauDecoder,
@@ -44,15 +44,27 @@ class Norm(Enum):
 
 @dataclass
 class TransformerEncoderConfig:
-    """What the encoder of the Transformer and of the hybrid need."""
+    """What the encoder of the Transformer and of the hybrid need.
+
+    Attributes:
+        d_model: size of a word's vector throughout.
+        d_ff: inner size of the feed-forward layers.
+        num_heads: attentions side by side, each of size d_model / num_heads.
+        num_layers: of the encoder, and of the Transformer's decoder.
+        positions: sinusoidal, learned, relative or none.
+        max_positions: positions=learned: the longest sentence, in tokens.
+        max_distance: positions=relative: larger distances share a vector.
+        norm: pre (before each sub-layer) or post (after each residual sum, as in the paper).
+        dropout: on embeddings and on what each sub-layer adds.
+    """
 
     d_model: int = 128
     d_ff: int = 256
     num_heads: int = 4
     num_layers: int = 4
     positions: Positions = Positions.sinusoidal
-    max_positions: int = 512  # positions=learned: the longest sentence, in tokens
-    max_distance: int = 16  # positions=relative: distances beyond it share a vector
+    max_positions: int = 512
+    max_distance: int = 16
     norm: Norm = Norm.pre
     dropout: float = 0.3
 
@@ -67,9 +79,13 @@ class TransformerEncoderConfig:
 
 @dataclass
 class TransformerConfig(TransformerEncoderConfig):
-    """The Transformer, small enough for two cores; encoder and decoder share their sizes."""
+    """The Transformer, small enough for two cores; encoder and decoder share their sizes.
 
-    tie_embeddings: bool = True  # one matrix for source words, target words and the output, section 3.4
+    Attributes:
+        tie_embeddings: one matrix for source words, target words and the output, section 3.4.
+    """
+
+    tie_embeddings: bool = True
 
 
 # ---- Parts ----
@@ -77,8 +93,9 @@ class TransformerConfig(TransformerEncoderConfig):
 
 def sinusoidal_positions(start: int, length: int, size: int, device: torch.device) -> Float[Tensor, "T D"]:
     """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same, section 3.5; computed, so without a limit."""
-    positions = torch.arange(start, start + length, device=device, dtype=torch.float64)
-    rates = torch.exp(torch.arange(0, size, 2, device=device, dtype=torch.float64) * (-math.log(10000.0) / size))
+    dtype = torch.float32 if device.type == "mps" else torch.float64  # Apple's GPUs have no float64
+    positions = torch.arange(start, start + length, device=device, dtype=dtype)
+    rates = torch.exp(torch.arange(0, size, 2, device=device, dtype=dtype) * (-math.log(10000.0) / size))
     angles = positions[:, None] * rates  # (T, D/2)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 

@@ -7,6 +7,7 @@ is always taken at the same place of the loop, and a run resumed from it repeats
 import logging
 import os
 import signal
+import sys
 import time
 from types import FrameType
 from typing import Any
@@ -83,7 +84,11 @@ class Course(L.Callback):
 
     def is_finished(self, batches: int) -> bool:
         """Whether training that has seen so many batches has nothing left to do."""
-        return self._share_done(self.updates, self.stream.place(batches - 1)) >= 1.0
+        return self._share_done(self.updates, self.stream.place(batches - 1)) >= 1.0 or self._has_lost_patience
+
+    @property
+    def _has_lost_patience(self) -> bool:
+        return self.settings.patience is not None and self.validations_since_best >= self.settings.patience
 
     # ---- The loop ----
 
@@ -123,7 +128,7 @@ class Course(L.Callback):
         every = self.settings.validate_every
         if is_end or (self._epoch_has_ended(place) if every is None else step % every == 0):
             self._validate(trainer, module, place)
-            if self.settings.patience is not None and self.validations_since_best >= self.settings.patience:
+            if self._has_lost_patience:
                 logger.info("stopping: %d validations without a better BLEU", self.validations_since_best)
                 is_end = True
         elif self.checkpoints.is_due(self.settings.checkpoint_minutes):
@@ -247,9 +252,8 @@ class StopOnSignal(L.Callback):
     Stands behind `Course` in the list of callbacks, so that what was due after the update has been done.
     """
 
-    def __init__(self, checkpoints: Checkpoints, how_to_resume: str) -> None:
+    def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._how_to_resume = how_to_resume
         self._received: int | None = None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -259,6 +263,9 @@ class StopOnSignal(L.Callback):
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._received is not None:
+            if sys.stderr.isatty():
+                sys.stderr.write("\x1b[?25h\n")  # the cursor, which the bar hides
+                sys.stderr.flush()
             os._exit(128 + number)
         self._received = number
         logger.warning("stopping after this update (once more: at once, without saving)")
@@ -270,4 +277,4 @@ class StopOnSignal(L.Callback):
         if self._received is None or (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
         path = self._checkpoints.save_last(trainer)
-        raise Interrupted(f"interrupted; the state is in {path}; go on with: {self._how_to_resume}", self._received)
+        raise Interrupted(f"interrupted; the state is in {path}", self._received)

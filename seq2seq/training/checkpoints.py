@@ -47,9 +47,14 @@ def save(content: dict[str, Any], path: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path} ({error.strerror}); what was there before is intact") from error
+    except (OSError, RuntimeError) as error:  # torch turns an error of the disk into a RuntimeError of its own
+        cause = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(cause, OSError):
+            raise
+        raise UserError(f"cannot write {path} ({cause.strerror}); what was there before is intact") from error
+    finally:
+        if temporary.is_file():
+            temporary.unlink()
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -113,5 +118,9 @@ class Checkpoints:
 
     def average(self) -> dict[str, Tensor]:
         """Return the mean of the snapshots' weights."""
-        states = [load(path) for path in self.snapshots()]
-        return {name: sum(state[name].double() for state in states).div(len(states)).float() for name in states[0]}
+        paths = self.snapshots()
+        total = {name: tensor.double() for name, tensor in load(paths[0]).items()}
+        for path in paths[1:]:
+            for name, tensor in load(path).items():
+                total[name] += tensor
+        return {name: tensor.div(len(paths)).float() for name, tensor in total.items()}

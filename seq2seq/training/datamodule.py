@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import lightning as L
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
@@ -103,7 +102,7 @@ class TranslationData(L.LightningDataModule):
             sampler=self.stream,
             batch_size=None,
             num_workers=self.num_workers,
-            pin_memory=torch.cuda.is_available(),
+            pin_memory=self.trainer.strategy.root_device.type == "cuda",
             persistent_workers=self.num_workers > 0,
             worker_init_fn=_ignore_interrupts,
         )

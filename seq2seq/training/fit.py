@@ -1,7 +1,10 @@
 """A training run from its settings to a scored bundle: `fit` is the whole story, read from the top."""
 
 import logging
+import math
+import shlex
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +17,6 @@ from seq2seq.data.prepare import PreparedCorpus, prepare
 from seq2seq.errors import UserError
 from seq2seq.evaluation import evaluate
 from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
-from seq2seq.inference.search import SearchConfig
 from seq2seq.inference.translator import Translator
 from seq2seq.models import build_model
 from seq2seq.models.interface import Seq2Seq
@@ -25,6 +27,7 @@ from seq2seq.training.hardware import Hardware, choose_hardware, machine, versio
 from seq2seq.training.loggers import BoardLogger, CsvLogger
 from seq2seq.training.module import TranslationModule
 from seq2seq.training.progress import Bar, RunLog, clock
+from seq2seq.training.settings import TrainerConfig
 from seq2seq.training.validation import Validator, texts
 
 if TYPE_CHECKING:
@@ -33,8 +36,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def fit(config: "TrainConfig") -> str:
+def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
     """Prepare the data, train, choose the weights, write the bundle, score the tests; return a summary.
+
+    `may_rename`: where `config.run_dir` has been taken by another run in the meantime, add a number to it.
 
     Raises:
         UserError: settings that do not fit the data, the machine or each other; nothing is left half-made.
@@ -46,12 +51,14 @@ def fit(config: "TrainConfig") -> str:
         torch.manual_seed(config.seed)
         model = build_model(config.model, corpus.tokenizer.vocab_size)
         check_lengths(model, config)
-        run = _open_run(config, corpus)
+        run = _open_run(config, may_rename)
         log.write_to(run / "train.log")
         logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
 
-        board = BoardLogger(run, _flat(config)) if config.logger.tensorboard else None
-        course = train(config, model, corpus, run, hardware, Bar(log.console), board)
+        checkpoint = None if config.resume is None else load(run / "checkpoints" / "last.ckpt")
+        resumed_at = None if checkpoint is None else checkpoint["global_step"]
+        board = BoardLogger(run, _flat(config), resumed_at) if config.logger.tensorboard else None
+        course = train(config, model, corpus, run, hardware, Bar(log.console), board, checkpoint)
         model.to(hardware.accelerator)  # Lightning has taken it to the CPU
         metrics = finish(config, model, corpus, run, course)
         if board is not None:
@@ -78,14 +85,13 @@ def train(
     hardware: Hardware,
     bar: Bar,
     board: BoardLogger | None = None,
+    checkpoint: dict[str, Any] | None = None,
 ) -> Course:
-    """Train a model in place, from the start or from the run's last checkpoint; return how it went."""
+    """Train a model in place, from the start or from the run's last `checkpoint`; return how it went."""
     settings = config.trainer
     stream = BatchStream(corpus.train, batch_tokens=settings.batch_tokens, seed=config.seed)
     checkpoints = Checkpoints(run / "checkpoints")
-    greedy = SearchConfig(
-        1, config.search.length_penalty, config.search.max_length_ratio, config.search.max_length_extra
-    )
+    greedy = replace(config.search, beam_size=1)
     validator = Validator(corpus, preprocessing(config), greedy, batch_tokens=settings.batch_tokens)
     course = Course(
         settings, config.logger, config.optim, stream=stream, validator=validator, checkpoints=checkpoints, bar=bar
@@ -95,8 +101,9 @@ def train(
         config.optim,
         seed=config.seed,
         batch_tokens=settings.batch_tokens,
-        total_steps=settings.max_steps,
+        total_steps=_expected_steps(settings, stream),
     )
+    table = CsvLogger(run / "metrics.csv")
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     with warnings.catch_warnings():
         # Preparing a batch takes under a millisecond: workers beside the training process gain nothing by default.
@@ -109,8 +116,8 @@ def train(
             precision=cast(Any, hardware.precision.value),
             max_epochs=-1,  # the stream of batches never ends; Course does
             accumulate_grad_batches=settings.accumulate_grad_batches,
-            callbacks=[course, StopOnSignal(checkpoints, f"python train.py resume={run}")],
-            logger=[CsvLogger(run / "metrics.csv"), *([board] if board else [])],
+            callbacks=[course, StopOnSignal(checkpoints)],
+            logger=[table, *([board] if board else [])],
             plugins=[AtomicCheckpointIO()],
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -118,26 +125,29 @@ def train(
             use_distributed_sampler=False,
             default_root_dir=run,
         )
-        if config.resume is None:
+        data = TranslationData(stream, settings.num_workers)
+        if checkpoint is None:
             if board is not None:
                 board.log_settings()
-            trainer.fit(module, TranslationData(stream, settings.num_workers))
-        elif not _is_finished(course, checkpoints):
-            trainer.fit(
-                module, TranslationData(stream, settings.num_workers), ckpt_path=checkpoints.last, weights_only=True
-            )
+            trainer.fit(module, data)
+        elif _is_finished(course, checkpoint):
+            logger.info("training was complete: its weights are scored again; to go on, raise the limit that ended it")
+        else:
+            table.forget_after(checkpoint["global_step"])
+            trainer.fit(module, data, ckpt_path=checkpoints.last, weights_only=True)
     return course
 
 
-def _is_finished(course: Course, checkpoints: Checkpoints) -> bool:
-    """Whether the last checkpoint is the end of training; `course` then stands where it stood."""
-    checkpoint = load(checkpoints.last)
+def _expected_steps(settings: TrainerConfig, stream: BatchStream) -> int:
+    """Return the number of updates in training: a schedule that ends must know it beforehand."""
+    steps = math.ceil(settings.max_epochs * stream.batches_of(0) / settings.accumulate_grad_batches)
+    return steps if settings.max_steps is None else min(steps, settings.max_steps)
+
+
+def _is_finished(course: Course, checkpoint: dict[str, Any]) -> bool:
+    """Whether a checkpoint is the end of training; `course` then stands where it stood."""
     course.load_state_dict(checkpoint["callbacks"]["Course"])
-    batches = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["processed"]
-    finished = course.is_finished(batches)
-    if finished:
-        logger.info("training was complete; raise trainer.max_epochs to go on")
-    return finished
+    return course.is_finished(checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["processed"])
 
 
 def preprocessing(config: "TrainConfig") -> Preprocessing:
@@ -149,24 +159,41 @@ def preprocessing(config: "TrainConfig") -> Preprocessing:
 # ---- Before and after ----
 
 
-def _open_run(config: "TrainConfig", corpus: PreparedCorpus) -> Path:
+def _open_run(config: "TrainConfig", may_rename: bool) -> Path:
+    """Make the run's folder, or open it again, and write the settings to it."""
     assert config.run_dir is not None
     run = Path(config.run_dir)
-    if config.resume is not None:
-        return run
-    if run.exists() and any(run.iterdir()):
-        raise UserError(f"run_dir={run} is not empty: choose another folder, or go on with resume={run}")
-    run.mkdir(parents=True, exist_ok=True)
-    settings = yaml.safe_dump(config.plain(), sort_keys=False, allow_unicode=True)
-    (run / "config.yaml").write_text(settings, encoding="utf-8")
+    if config.resume is None:
+        names = (run, *(run.with_name(f"{run.name}-{n}") for n in range(2, 100))) if may_rename else (run,)
+        run = next((name for name in names if _takes(name)), run)
+        if any(run.iterdir()):
+            raise UserError(f"run_dir={run} is not empty: choose another folder, or go on with resume={run}")
+        config.run_dir = str(run)
+    settings = yaml.safe_dump({**config.plain(), "resume": None}, sort_keys=False, allow_unicode=True)
+    fresh = run / ".config.yaml.new"
+    fresh.write_text(settings, encoding="utf-8")
+    fresh.replace(run / "config.yaml")
     return run
+
+
+def _takes(run: Path) -> bool:
+    """Make the folder of a new run; return whether it is ours, empty."""
+    try:
+        run.mkdir(parents=True)
+    except FileExistsError:
+        if not run.is_dir():
+            raise UserError(f"run_dir={run} is a file: choose another name") from None
+        return not any(run.iterdir())
+    except OSError as error:
+        raise UserError(f"cannot make run_dir={run}: {error.strerror}") from error
+    return True
 
 
 def finish(
     config: "TrainConfig", model: Seq2Seq[Any, Any], corpus: PreparedCorpus, run: Path, course: Course
 ) -> dict[str, Any]:
     """Choose the weights, score the tests, write the bundle; return what its metrics.json holds."""
-    validation = _choose_weights(config, model, corpus, course)
+    validation = choose_weights(config, model, course)
     translator = Translator(model, corpus.tokenizer, preprocessing(config), config.search)
     tests = {}
     for name, store in corpus.tests.items():
@@ -194,9 +221,7 @@ def finish(
     return metrics
 
 
-def _choose_weights(
-    config: "TrainConfig", model: Seq2Seq[Any, Any], corpus: PreparedCorpus, course: Course
-) -> dict[str, Any]:
+def choose_weights(config: "TrainConfig", model: Seq2Seq[Any, Any], course: Course) -> dict[str, Any]:
     """Load the averaged weights where they validate no worse than the best, else the best; return their scores."""
     checkpoints = course.checkpoints
     model.load_state_dict(checkpoints.best_weights())
@@ -240,7 +265,7 @@ def summary(config: "TrainConfig", run: Path, metrics: dict[str, Any]) -> str:
         f"{name}: BLEU {scores['bleu']:.2f}, chrF {scores['chrf']:.2f} (beam size {config.search.beam_size})"
         for name, scores in metrics["tests"].items()
     ]
-    lines += [f"run: {run}", f"next: seq2seq translate {run}", "      tensorboard --logdir runs"]
+    lines += [f"run: {run}", f"next: seq2seq translate {shlex.quote(str(run))}", "      tensorboard --logdir runs"]
     return "\n".join(lines)
 
 

@@ -30,6 +30,18 @@ class CsvLogger(Logger):
         super().__init__()
         self._file = file
 
+    def forget_after(self, step: int) -> None:
+        """Drop the rows of updates that a resumed run makes again."""
+        if self._file.exists():
+            with self._file.open(newline="", encoding="utf-8") as stream:
+                kept = [row for row in csv.DictReader(stream) if int(row["step"]) <= step]
+            fresh = self._file.with_name(f".{self._file.name}.new")
+            with fresh.open("w", newline="", encoding="utf-8") as stream:
+                writer = csv.DictWriter(stream, COLUMNS)
+                writer.writeheader()
+                writer.writerows(kept)
+            fresh.replace(self._file)
+
     @property
     def name(self) -> str:
         """Lightning asks for one."""
@@ -56,8 +68,10 @@ class CsvLogger(Logger):
 class BoardLogger(TensorBoardLogger):
     """TensorBoard events in the run folder itself: curves, sample translations, settings and final scores."""
 
-    def __init__(self, run_dir: Path, settings: dict[str, Any]) -> None:
-        super().__init__(save_dir=str(run_dir), name="", version="", default_hp_metric=False)
+    def __init__(self, run_dir: Path, settings: dict[str, Any], resumed_at: int | None = None) -> None:
+        # A viewer drops what was written for steps beyond the one that a run was resumed at.
+        purge_step = None if resumed_at is None else resumed_at + 1
+        super().__init__(save_dir=str(run_dir), name="", version="", default_hp_metric=False, purge_step=purge_step)
         self._settings = settings
 
     def log_settings(self) -> None:

@@ -1,4 +1,9 @@
-"""One LightningModule for every Seq2Seq: what happens in one training step."""
+"""One LightningModule for every Seq2Seq: what happens in one training step.
+
+For each batch Lightning calls `on_train_batch_start` (seed dropout), `training_step` (logits, loss) and backward. After
+the last batch of an update: `on_before_optimizer_step` (the gradient per token), `configure_gradient_clipping`, the
+optimizer, the schedule; then the callbacks in callbacks.py log, validate and save.
+"""
 
 from typing import Any
 
@@ -17,8 +22,8 @@ from seq2seq.training.optim import OptimConfig, build_optimizer, learning_rate_f
 class TranslationModule(L.LightningModule):
     """Teacher forcing, loss, gradient and update.
 
-    The gradient of an update is that of the loss per target token, over all micro-batches and processes that share
-    the update: every token counts the same, however the tokens were divided. So `training_step` returns a sum, and
+    The gradient of an update is that of the loss per target token, over all batches that share the update: every token
+    counts the same, however the tokens were divided. So `training_step` returns a sum, and
     `on_before_optimizer_step` divides by the number of tokens.
 
     Attributes:
@@ -27,7 +32,7 @@ class TranslationModule(L.LightningModule):
     """
 
     def __init__(
-        self, model: Seq2Seq[Any, Any], optim: OptimConfig, *, seed: int, batch_tokens: int, total_steps: int | None
+        self, model: Seq2Seq[Any, Any], optim: OptimConfig, *, seed: int, batch_tokens: int, total_steps: int
     ) -> None:
         super().__init__()
         self.model = model
@@ -62,10 +67,8 @@ class TranslationModule(L.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn the gradient of the sum into the gradient per target token."""
-        tokens = torch.tensor(float(self._tokens_in_update), device=self.device)
-        tokens = self.trainer.strategy.reduce(tokens, reduce_op="mean")  # DDP has averaged the gradients as well
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        torch._foreach_mul_(gradients, self.batch_tokens / float(tokens))
+        torch._foreach_mul_(gradients, self.batch_tokens / self._tokens_in_update)
         self._tokens_in_update = 0
         self.learning_rate = optimizer.param_groups[0]["lr"]
 

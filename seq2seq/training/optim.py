@@ -34,7 +34,13 @@ class OptimConfig:
     """What is minimised, and how.
 
     Attributes:
+        name: adam, adamw, adadelta or sgd.
         lr: the peak learning rate.
+        beta1: decay of the mean of gradients; adam and adamw only, as beta2 is.
+        beta2: decay of the mean of squared gradients.
+        eps: added to the denominator; not of sgd.
+        weight_decay: pulls weights to zero; adamw's is apart from the gradient, the others' is part of it.
+        schedule: constant, inverse_sqrt, cosine or plateau.
         warmup: optimizer steps over which the rate rises linearly to its peak; any schedule.
         plateau_factor: schedule=plateau multiplies the rate by this ...
         plateau_patience: ... after more than so many validations without a better BLEU.
@@ -45,7 +51,7 @@ class OptimConfig:
     """
 
     name: OptimizerName = OptimizerName.adam
-    lr: float = 1e-3
+    lr: float = 2e-3
     beta1: float = 0.9
     beta2: float = 0.98
     eps: float = 1e-9
@@ -80,7 +86,9 @@ def _check(name: str, value: float, holds: bool, rule: str) -> None:
 def build_optimizer(parameters: Iterable[torch.nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
     """Return the optimizer that a configuration describes."""
     if config.name is OptimizerName.adadelta:
-        return torch.optim.Adadelta(parameters, lr=config.lr, rho=0.95, eps=1e-6, weight_decay=config.weight_decay)
+        return torch.optim.Adadelta(
+            parameters, lr=config.lr, rho=0.95, eps=config.eps, weight_decay=config.weight_decay
+        )
     if config.name is OptimizerName.sgd:
         return torch.optim.SGD(parameters, lr=config.lr, weight_decay=config.weight_decay)
     adam = torch.optim.Adam if config.name is OptimizerName.adam else torch.optim.AdamW
@@ -88,19 +96,14 @@ def build_optimizer(parameters: Iterable[torch.nn.Parameter], config: OptimConfi
     return adam(parameters, lr=config.lr, betas=betas, eps=config.eps, weight_decay=config.weight_decay)
 
 
-def learning_rate_factor(config: OptimConfig, total_steps: int | None) -> Callable[[int], float]:
+def learning_rate_factor(config: OptimConfig, total_steps: int) -> Callable[[int], float]:
     """Return the function from the number of optimizer steps taken to what multiplies `lr` in the next one.
 
     With k = steps taken + 1, so that the first update already moves:
     inverse_sqrt: min(k / warmup, sqrt(warmup / k)), Vaswani et al. 2017, eq. 3, scaled to a peak of 1;
     cosine: from 1 after the warm-up to 0 after `total_steps`, Loshchilov and Hutter 2017;
     constant, plateau: 1 after the warm-up (plateau lowers it at validations).
-
-    Raises:
-        UserError: cosine without a known number of steps.
     """
-    if config.schedule is Schedule.cosine and total_steps is None:
-        raise UserError("optim.schedule=cosine must know its end: set trainer.max_steps")
     warmup = max(1, config.warmup)
 
     def factor(steps_taken: int) -> float:
@@ -110,7 +113,6 @@ def learning_rate_factor(config: OptimConfig, total_steps: int | None) -> Callab
         if config.schedule is Schedule.inverse_sqrt:
             return math.sqrt(warmup / k)
         if config.schedule is Schedule.cosine:
-            assert total_steps is not None
             progress = min(1.0, (k - warmup) / max(1, total_steps - warmup))
             return 0.5 * (1 + math.cos(math.pi * progress))
         return 1.0
@@ -127,9 +129,9 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, padding_id: int, smo
         padding_id: the id that is left out.
         smoothing: epsilon; the target distribution is (1 - epsilon) one-hot + epsilon uniform over V.
     """
-    real = targets != padding_id
-    scores = logits[real].float() if logits.dtype in (torch.float16, torch.bfloat16) else logits[real]  # (tokens, V)
-    log_total = scores.logsumexp(dim=-1)
-    plain = log_total - scores.gather(1, targets[real][:, None]).squeeze(1)
-    uniform = log_total - scores.mean(dim=-1)
-    return ((1 - smoothing) * plain + smoothing * uniform).sum(), plain.detach().sum()
+    log_probs = logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    real = targets != padding_id  # (B, T)
+    plain = -log_probs.gather(-1, targets[..., None]).squeeze(-1)
+    uniform = -log_probs.mean(dim=-1)
+    smoothed = (1 - smoothing) * plain + smoothing * uniform
+    return (smoothed * real).sum(), (plain.detach() * real).sum()

@@ -1,0 +1,16 @@
+"""Rules that the sizes of every model obey."""
+
+from seq2seq.errors import UserError
+
+
+def check_sizes(config: object, *names: str) -> None:
+    """Raise UserError unless each named field is at least 1."""
+    for name in names:
+        if getattr(config, name) < 1:
+            raise UserError(f"model.{name}={getattr(config, name)} must be at least 1")
+
+
+def check_dropout(dropout: float) -> None:
+    """Raise UserError unless 0 <= dropout < 1."""
+    if not 0 <= dropout < 1:
+        raise UserError(f"model.dropout={dropout} must be at least 0 and below 1")
