@@ -142,3 +142,16 @@ def test_sources_without_references_are_refused_before_any_is_translated(tiny_bu
     tiny_bundle.model.encoder.register_forward_pre_hook(lambda *_: pytest.fail("translated"))
     with pytest.raises(UserError, match="6 sources but 5 references"):
         evaluate(Translator.from_bundle(tiny_bundle), SOURCES, TARGETS[:5])
+
+
+def test_what_else_lies_in_the_folder_is_left_alone(tiny_bundle, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
+    evaluate(Translator.from_bundle(tiny_bundle), SOURCES[:1], ["x"], folder=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"thesis.txt", "src.txt", "ref.txt", "hyp.txt"}
+    assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_named(tiny_bundle, tmp_path):
+    (tmp_path / "hyp.txt").mkdir()
+    with pytest.raises(UserError, match=r"cannot write .*hyp\.txt"):
+        evaluate(Translator.from_bundle(tiny_bundle), SOURCES[:1], ["x"], folder=tmp_path)

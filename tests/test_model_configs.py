@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+import torch
 from architectures import CONFIGS, VOCAB_SIZE, random_sources, random_words
+from torch import nn
 
 from seq2seq.errors import UserError
 from seq2seq.models import (
@@ -16,7 +18,7 @@ from seq2seq.models import (
     architecture_name,
     build_model,
 )
-from seq2seq.models.rnn import Variant
+from seq2seq.models.rnn import Variant, stacked_rnn
 from seq2seq.models.rnn_attention import Score, Window
 from seq2seq.models.transformer import Positions
 
@@ -126,3 +128,14 @@ def test_tied_embeddings_are_one_matrix_and_untied_ones_three():
     matrix = VOCAB_SIZE * FEW["d_model"]
     assert sum(p.numel() for p in free.parameters()) - sum(p.numel() for p in tied.parameters()) == 2 * matrix
     assert tied.decoder.output.weight is tied.encoder.embedding.tokens.weight is tied.decoder.embedding.tokens.weight
+
+
+def test_the_forget_gate_of_an_lstm_starts_open_and_a_gru_is_as_torch_made_it() -> None:
+    torch.manual_seed(1)
+    lstm = stacked_rnn(nn.LSTM, 3, 4, 2, 0.0)
+    for layer in range(2):
+        bias = getattr(lstm, f"bias_ih_l{layer}")
+        assert torch.equal(bias[4:8], torch.ones(4))  # torch's order of gates: i, f, g, o
+        assert bias[:4].abs().max() <= 0.5
+        assert bias[8:].abs().max() <= 0.5
+    assert all(parameter.abs().max() <= 0.5 for parameter in stacked_rnn(nn.GRU, 3, 4, 2, 0.0).parameters())
