@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from corpus_text import tiny_settings, write_corpus
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
+from small_runs import tiny_settings, write_corpus
 
 from seq2seq.config import CONF, CORPORA, MODELS, TrainConfig, from_plain, main, register, resume_command
 from seq2seq.errors import UserError

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from corpus_text import tiny_settings
-from test_training import TINY
+from small_runs import TINY, tiny_settings
 
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.translator import Translator

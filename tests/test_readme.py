@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from corpus_text import write_corpus
+from small_runs import write_corpus
 from test_config import ROOT, composed
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from corpus_text import write_corpus
+from small_runs import write_corpus
 from test_config import ROOT
 
 

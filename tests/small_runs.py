@@ -1,13 +1,19 @@
 """A small made-up parallel text, and settings for runs of seconds on it."""
 
+import csv
 import random
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from seq2seq.config import TrainConfig
 from seq2seq.data.corpus import FilesConfig
 from seq2seq.data.tokenizer import TokenizerConfig
-from seq2seq.models.transformer import TransformerConfig
+from seq2seq.models.rnn import RNNConfig
+from seq2seq.models.rnn_attention import BahdanauConfig, LuongConfig
+from seq2seq.models.transformer import HybridConfig, TransformerConfig
+from seq2seq.training.checkpoints import load
 from seq2seq.training.optim import OptimConfig
 from seq2seq.training.settings import Accelerator, LoggerConfig, TrainerConfig
 
@@ -53,3 +59,24 @@ def tiny_settings(folder: Path, run: str = "run", model: Any = None, **trainer: 
         logger=LoggerConfig(every=2, samples=1),
         run_dir=str(folder / run),
     )
+
+
+TINY = {
+    "rnn": RNNConfig(embedding_dim=8, hidden_size=8, readout_size=8),
+    "bahdanau": BahdanauConfig(embedding_dim=8, hidden_size=8, attention_size=8, readout_size=8),
+    "luong": LuongConfig(embedding_dim=8, hidden_size=8, num_layers=1),
+    "transformer": TransformerConfig(d_model=16, d_ff=16, num_heads=2, num_layers=1),
+    "hybrid": HybridConfig(
+        embedding_dim=8, hidden_size=8, attention_size=8, readout_size=8, d_model=8, d_ff=8, num_heads=2, num_layers=1
+    ),
+}
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    state: dict[str, torch.Tensor] = load(run / "checkpoints" / "last.ckpt")["state_dict"]
+    return state
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
