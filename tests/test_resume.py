@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_runs import TINY, rows, tiny_settings, weights
+from small_runs import TINY, rows, tiny_settings, weights, write_corpus
 
 from seq2seq.config import TrainConfig
 from seq2seq.data.prepare import prepare
@@ -217,3 +217,11 @@ def test_an_interrupted_run_saves_its_state_says_how_to_go_on_and_scores_nothing
     command = [*process.args[:3], way_on, f"trainer.max_steps={stopped_at + 1}"]  # type: ignore[index, misc, list-item]
     resumed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert f"({stopped_at + 1} updates" in resumed.stdout, resumed.stderr
+
+
+def test_a_run_whose_corpus_has_changed_is_not_resumed(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_steps=1)
+    fit(config)
+    write_corpus(tmp_path, seed=1)
+    with pytest.raises(UserError, match=r"the corpus has changed since this run began .* start a new run"):
+        fit(replace(config, resume=config.run_dir, trainer=replace(config.trainer, max_steps=2)))

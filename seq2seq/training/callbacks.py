@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.batch import Batch
-from seq2seq.errors import Interrupted
+from seq2seq.errors import Interrupted, UserError
 from seq2seq.training.checkpoints import Checkpoints
 from seq2seq.training.datamodule import BatchStream, Place
 from seq2seq.training.loggers import BoardLogger
@@ -34,6 +34,7 @@ class Course(L.Callback):
     """Follows the course of training: after each update it logs, validates, saves and ends as the settings say.
 
     Attributes:
+        corpus: the fingerprint of what is trained on.
         seconds: spent on updates so far, validation not counted, over all pieces of a resumed run.
         target_tokens: seen so far.
         best_bleu: the best validation BLEU so far; None before the first validation.
@@ -52,6 +53,7 @@ class Course(L.Callback):
         validator: Validator,
         checkpoints: Checkpoints,
         bar: Bar,
+        corpus: str,
     ) -> None:
         self.settings = trainer
         self.logs = logs
@@ -60,6 +62,7 @@ class Course(L.Callback):
         self.validator = validator
         self.checkpoints = checkpoints
         self.bar = bar
+        self.corpus = corpus
         self.seconds = 0.0
         self.target_tokens = 0
         self.best_bleu: float | None = None
@@ -74,11 +77,16 @@ class Course(L.Callback):
     _KEPT = ("seconds", "target_tokens", "best_bleu", "validations_since_best", "stalled", "updates")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return plain numbers."""
-        return {name: getattr(self, name) for name in self._KEPT}
+        """Return plain numbers, and the fingerprint."""
+        return {"corpus": self.corpus, **{name: getattr(self, name) for name in self._KEPT}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Go on from there; a UserError if the corpus is another one now."""
+        if state_dict["corpus"] != self.corpus:
+            raise UserError(
+                f"the corpus has changed since this run began (fingerprint {state_dict['corpus']}, now {self.corpus}): "
+                "bring its files back, or start a new run"
+            )
         for name in self._KEPT:
             setattr(self, name, state_dict[name])
 

@@ -94,7 +94,14 @@ def train(
     greedy = replace(config.search, beam_size=1)
     validator = Validator(corpus, preprocessing(config), greedy, batch_tokens=settings.batch_tokens)
     course = Course(
-        settings, config.logger, config.optim, stream=stream, validator=validator, checkpoints=checkpoints, bar=bar
+        settings,
+        config.logger,
+        config.optim,
+        stream=stream,
+        validator=validator,
+        checkpoints=checkpoints,
+        bar=bar,
+        corpus=corpus.manifest["fingerprint"],
     )
     module = TranslationModule(
         model,
