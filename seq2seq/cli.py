@@ -62,6 +62,9 @@ def main() -> None:
     except UserError as error:
         sys.stderr.write(f"seq2seq: error: {error}\n")
         sys.exit(2)
+    except OSError as error:  # a full disk, most likely
+        sys.stderr.write(f"seq2seq: error: cannot write {error.filename or 'the output'}: {error.strerror}\n")
+        os._exit(2)  # at once: what is left in stdout's buffer cannot be written either
 
 
 @app.callback()
@@ -249,6 +252,8 @@ def _test_sets(run: Path, src: Path | None, ref: Path | None, output: Path | Non
         raise UserError("--src and --ref go together: a source and its reference translation")
     if output is not None:
         raise UserError("--output goes with --src and --ref; the run's own test sets lie in its tests folder")
+    if not run.exists():
+        raise UserError(f"{run} does not exist; give a run folder or a bundle")
     folders = sorted(path.parent for path in run.glob("tests/*/src.txt"))
     if not folders:
         raise UserError(f"{run} holds no test sets (tests/NAME/src.txt and ref.txt); give --src and --ref")

@@ -202,6 +202,9 @@ def _settings(composed: Any) -> TrainConfig:
     for group in ("data", "model"):
         if not is_dataclass(OmegaConf.get_type(composed, group)):
             raise UserError(f"{group}={composed[group]} is not one of the choices that --help lists")
+    for override in OverridesParser.create().parse_overrides(list(HydraConfig.get().overrides.task)):
+        if override.is_add():
+            raise UserError(f"there is no option {override.key_or_group} to add; --help lists them")
     config = OmegaConf.to_object(composed)
     assert isinstance(config, TrainConfig)
     return config if config.resume is None else _resumed(config.resume)
@@ -240,7 +243,13 @@ def _resumed(run: str) -> TrainConfig:
                 f"{override.input_line} cannot change in a resumed run; these can: {', '.join(_MAY_CHANGE_ON_RESUME)}"
             )
         overrides[name] = override.value()
-    config = from_plain(yaml.safe_load(file.read_text(encoding="utf-8")), overrides)
+    try:
+        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} is damaged: it is not YAML; take an unbroken copy") from error
+    if not isinstance(settings, dict) or not isinstance(settings.get("choices"), dict):
+        raise UserError(f"{file} is damaged: it does not say which data and model; take an unbroken copy")
+    config = from_plain(settings, overrides)
     config.run_dir = config.resume = run
     return config
 
@@ -252,7 +261,11 @@ def _explained(error: Exception) -> str:
         quoted = "quote a value that holds anything but a-z, 0-9 and ._/-, as in 'NAME=\"VALUE\"'"
         return f"{error.override}: {message}; {quoted}"
     if unknown := re.match(r"Could not override '(.+?)'", message):
-        near = difflib.get_close_matches(unknown[1], _option_names(), n=3)
+        names = _option_names()
+        if unknown[1] in names:
+            group = unknown[1].partition(".")[0]
+            return f"{unknown[1]} is an option of another choice of {group}= than the one that was made"
+        near = difflib.get_close_matches(unknown[1], names, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists them"
         return f"there is no option {unknown[1]}; {hint}"
     if several := re.match(r"Ambiguous value for argument '(.+?)'", message):

@@ -80,12 +80,16 @@ def evaluate(
         raise UserError(
             f"there are {len(sources)} sources but {len(references)} references: line k must translate line k"
         )
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write to {folder}: {error.strerror}") from error
     translations = list(translator.translate(sources))
     hypotheses = [translation.text for translation in translations]
     scores = corpus_scores(hypotheses, references, lowercase=lowercase)
     src, ref, hyp = (_as_file(lines) for lines in (sources, references, hypotheses))
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, content in (("src.txt", src), ("ref.txt", ref), ("hyp.txt", hyp)):
             _write_whole(folder / name, content)
     return {

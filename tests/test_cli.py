@@ -110,6 +110,8 @@ def test_n_best_lists_the_best_first(seq2seq, run):
         (["--n-best", "2"], "--n-best 2 needs --json"),
         (["--n-best", "9", "--json"], "n_best=9 must be between 1 and the beam size, 5"),
         (["--beam-size", "0"], "search.beam_size=0 must be at least 1"),
+        (["--beam-size", "1001"], "search.beam_size=1001 must be at least 1, and at most 1000"),
+        (["--length-penalty", "500"], "search.length_penalty=500.0 must be a number of at least 0, and at most 10"),
         (["--length-penalty", "nan"], "search.length_penalty=nan must be"),
         (["--device", "tpu"], "device=tpu is not there"),
         (["-o", "/no/such/folder/out"], "cannot write /no/such/folder/out: No such file"),

@@ -106,6 +106,8 @@ def _signal_handlers_are_given_back() -> Iterator[None]:
         (["model=rnn,transformer"], "model=rnn,transformer: several choices need -m"),
         (["optm.lr=1"], "there is no option optm.lr; did you mean optim.lr"),
         (["model.windw=global", "model=luong"], "there is no option model.windw; did you mean model.window"),
+        (["data.train=train"], "data.train is an option of another choice of data= than the one that was made"),
+        (["+colour=blue"], "there is no option colour to add"),
         (["optim.lr=fast"], "Value 'fast' of type 'str' could not be converted to Float"),
         (["model=rnn", "model.variant=chou"], "Invalid value 'chou', expected one of [cho, sutskever]"),
         (["optim.lr=-1"], "optim.lr=-1.0 must be above 0"),
@@ -172,3 +174,12 @@ def test_the_command_to_go_on_can_be_pasted_into_a_shell(tmp_path: Path, name: s
     words = shlex.split(resume_command(config))
     override = OverridesParser.create().parse_overrides(words[2:])[0]
     assert (override.key_or_group, override.value()) == ("resume", name)
+
+
+@pytest.mark.parametrize("content", ["garbage: [", "- a", "", "seed: 1"])
+def test_a_damaged_settings_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (tmp_path / "config.yaml").write_text(content, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert "config.yaml is damaged" in train_in_process(monkeypatch, capsys, "resume=.")

@@ -226,6 +226,8 @@ def test_a_language_that_multi30k_lacks_is_refused_with_the_choices() -> None:
         ({"train": "a", "valid_size": 0}, "data.valid_size=0 must be at least 1"),
         ({"train": "a", "test_size": -1}, "data.test_size=-1 must be at least 0"),
         ({"train": "a", "split_seed": -1}, "data.split_seed=-1 must be at least 0"),
+        ({"train": "a", "split_seed": 2**64}, "data.split_seed=18446744073709551616 must be at least 0, and below"),
+        ({"train": []}, r"data.train=\[\] must be one path, or two"),
         ({"train": "a", "tsv_columns": [1]}, r"data.tsv_columns=\[1\] must be two different columns"),
         ({"train": "a", "tsv_columns": [1, 1]}, "must be two different columns"),
         ({"train": "a", "tsv_columns": [-1, 1]}, "must be two different columns"),

@@ -225,3 +225,27 @@ def test_a_run_whose_corpus_has_changed_is_not_resumed(tmp_path: Path) -> None:
     write_corpus(tmp_path, seed=1)
     with pytest.raises(UserError, match=r"the corpus has changed since this run began .* start a new run"):
         fit(replace(config, resume=config.run_dir, trainer=replace(config.trainer, max_steps=2)))
+
+
+def test_a_run_that_stopped_before_its_first_validation_is_finished_by_resuming(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_steps=1)
+    fit(config)
+    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    state = load(last)
+    state["callbacks"]["Course"]["best_bleu"] = None  # as an interruption before the first validation leaves it
+    save(state, last)
+    (last.parent / "best.ckpt").unlink()
+    assert "test: BLEU" in fit(replace(config, resume=config.run_dir))
+
+
+def test_another_kind_of_file_is_no_checkpoint(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_steps=1)
+    fit(config)
+    save({"weights": torch.zeros(1)}, tmp_path / "run" / "checkpoints" / "last.ckpt")
+    with pytest.raises(UserError, match=r"last\.ckpt is not a checkpoint of this program"):
+        fit(replace(config, resume=config.run_dir))
+
+
+def test_accumulating_more_batches_than_training_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"trainer\.accumulate_grad_batches=1000 is more than the \d+ batches"):
+        fit(tiny_settings(tmp_path, accumulate_grad_batches=1000))

@@ -238,6 +238,7 @@ def test_a_model_with_other_special_ids_is_refused() -> None:
     ("settings", "message"),
     [
         ({"vocab_size": 260}, "vocab_size=260 must be more than 260"),
+        ({"vocab_size": 2_000_000_000}, "vocab_size=2000000000 must be at most 1000000"),
         ({"vocab_size": 4, "byte_fallback": False}, "vocab_size=4 must be more than 4"),
         ({"character_coverage": 1.5}, r"character_coverage=1.5 must be between 0.9 and 1.0"),
         ({"max_characters": 0}, "max_characters=0 must be at least 1"),

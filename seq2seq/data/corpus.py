@@ -185,14 +185,16 @@ class FilesConfig(DataConfig):
         for name in ("train", "valid", "test"):
             value = getattr(self, name)
             paths = [] if value is None else _as_list(value)
-            if len(paths) > 2 or not all(isinstance(path, str) and path for path in paths):
+            if (value is not None and not 1 <= len(paths) <= 2) or not all(
+                isinstance(path, str) and path for path in paths
+            ):
                 raise UserError(f"data.{name}={value} must be one path, or two: [SRC, TGT]")
         if self.valid_size is not None and self.valid_size < (self.valid is None):
             raise UserError(f"data.valid_size={self.valid_size} must be at least 1, or data.valid set")
         for name in ("test_size", "split_seed"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise UserError(f"data.{name}={value} must be at least 0")
+            if value is not None and not 0 <= value < 2**63:
+                raise UserError(f"data.{name}={value} must be at least 0, and below 2**63")
         if len(self.tsv_columns) != 2 or min(self.tsv_columns) < 0 or len(set(self.tsv_columns)) != 2:
             raise UserError(f"data.tsv_columns={self.tsv_columns} must be two different columns, counted from 0")
 

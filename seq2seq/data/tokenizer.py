@@ -68,6 +68,8 @@ class TokenizerConfig:
         if self.vocab_size <= reserved:
             pieces = "the 4 special and 256 byte pieces" if self.byte_fallback else "the 4 special pieces"
             raise UserError(f"tokenizer.vocab_size={self.vocab_size} must be more than {reserved}, {pieces}")
+        if self.vocab_size > 1_000_000:
+            raise UserError(f"tokenizer.vocab_size={self.vocab_size} must be at most 1000000")
         if not 0.9 <= self.character_coverage <= 1.0:
             raise UserError(f"tokenizer.character_coverage={self.character_coverage} must be between 0.9 and 1.0")
         if self.max_characters < 1:

@@ -93,6 +93,7 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
     with _replaced_folder(Path(folder)) as fresh:
         _write_json(fresh / MODEL, description)
         save_file(weights, fresh / WEIGHTS)
+        (fresh / WEIGHTS).chmod((fresh / MODEL).stat().st_mode)  # safetensors lets nobody else read it
         (fresh / TOKENIZER).write_bytes(bundle.tokenizer.model)
         _write_json(fresh / METRICS, bundle.metrics)
 

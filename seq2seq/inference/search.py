@@ -31,14 +31,18 @@ class SearchConfig:
     max_length_extra: int = 10
 
     def __post_init__(self) -> None:
-        if self.beam_size < 1:
-            raise UserError(f"search.beam_size={self.beam_size} must be at least 1")
-        if not 0 <= self.length_penalty < math.inf:
-            raise UserError(f"search.length_penalty={self.length_penalty} must be a number of at least 0")
-        if not 0 <= self.max_length_ratio < math.inf:
-            raise UserError(f"search.max_length_ratio={self.max_length_ratio} must be a number of at least 0")
-        if self.max_length_extra < 1:
-            raise UserError(f"search.max_length_extra={self.max_length_extra} must be at least 1")
+        if not 1 <= self.beam_size <= 1000:
+            raise UserError(f"search.beam_size={self.beam_size} must be at least 1, and at most 1000")
+        if not 0 <= self.length_penalty <= 10:
+            raise UserError(
+                f"search.length_penalty={self.length_penalty} must be a number of at least 0, and at most 10"
+            )
+        if not 0 <= self.max_length_ratio <= 100:
+            raise UserError(
+                f"search.max_length_ratio={self.max_length_ratio} must be a number of at least 0, and at most 100"
+            )
+        if not 1 <= self.max_length_extra <= 10_000:
+            raise UserError(f"search.max_length_extra={self.max_length_extra} must be at least 1, and at most 10000")
 
     def length_limit(self, src_length: int) -> int:
         """Return the most tokens that a translation may have; both lengths count EOS."""

@@ -40,7 +40,7 @@ class AtomicCheckpointIO(CheckpointIO):
 def save(content: dict[str, Any], path: Path) -> None:
     """Write a file with torch, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:
             torch.save(content, stream)

@@ -55,7 +55,7 @@ def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
         log.write_to(run / "train.log")
         logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
 
-        checkpoint = None if config.resume is None else load(run / "checkpoints" / "last.ckpt")
+        checkpoint = None if config.resume is None else _last_checkpoint(run)
         resumed_at = None if checkpoint is None else checkpoint["global_step"]
         board = BoardLogger(run, _flat(config), resumed_at) if config.logger.tensorboard else None
         course = train(config, model, corpus, run, hardware, Bar(log.console), board, checkpoint)
@@ -103,6 +103,11 @@ def train(
         bar=bar,
         corpus=corpus.manifest["fingerprint"],
     )
+    if settings.accumulate_grad_batches > settings.max_epochs * stream.batches_of(0):
+        raise UserError(
+            f"trainer.accumulate_grad_batches={settings.accumulate_grad_batches} is more than the "
+            f"{stream.batches_of(0)} batches of each of {settings.max_epochs} epochs: lower it"
+        )
     module = TranslationModule(
         model,
         config.optim,
@@ -154,7 +159,9 @@ def _expected_steps(settings: TrainerConfig, stream: BatchStream) -> int:
 def _is_finished(course: Course, checkpoint: dict[str, Any]) -> bool:
     """Whether a checkpoint is the end of training; `course` then stands where it stood."""
     course.load_state_dict(checkpoint["callbacks"]["Course"])
-    return course.is_finished(checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["processed"])
+    return course.best_bleu is not None and course.is_finished(
+        checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["processed"]
+    )
 
 
 def preprocessing(config: "TrainConfig") -> Preprocessing:
@@ -181,6 +188,18 @@ def _open_run(config: "TrainConfig", may_rename: bool) -> Path:
     fresh.write_text(settings, encoding="utf-8")
     fresh.replace(run / "config.yaml")
     return run
+
+
+def _last_checkpoint(run: Path) -> dict[str, Any]:
+    path = run / "checkpoints" / "last.ckpt"
+    if not path.exists():
+        raise UserError(
+            f"there is no checkpoint {path}: the run stopped before its first; delete {run} and start again"
+        )
+    checkpoint = load(path)
+    if "Course" not in checkpoint.get("callbacks", {}):
+        raise UserError(f"{path} is not a checkpoint of this program; take an unbroken copy")
+    return checkpoint
 
 
 def _takes(run: Path) -> bool:
