@@ -3,6 +3,7 @@
 import io
 import pickle
 import random
+import unicodedata
 
 import pytest
 import sentencepiece
@@ -247,3 +248,10 @@ def test_a_model_with_other_special_ids_is_refused() -> None:
 def test_an_impossible_setting_is_refused(settings: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         TokenizerConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_no_id_decodes_to_a_control_character(tiny_tokenizer: Tokenizer) -> None:
+    for i in range(tiny_tokenizer.vocab_size):
+        assert not any(
+            unicodedata.category(character) == "Cc" and ord(character) < 128 for character in tiny_tokenizer.decode([i])
+        )

@@ -288,3 +288,10 @@ def test_parameters_without_embeddings_leave_out_all_that_grows_with_the_vocabul
 
 def test_logging_is_left_as_it_was(finished: tuple[TrainConfig, Path, str]) -> None:
     assert logging.getLogger("seq2seq").handlers == []
+
+
+def test_a_warm_up_too_long_for_the_run_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = tiny_settings(tmp_path, max_steps=3)
+    config.optim = OptimConfig(warmup=1000)
+    fit(config)
+    assert "optim.warmup=1000 is much for the 3 updates of this run" in caplog.text

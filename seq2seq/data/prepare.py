@@ -164,6 +164,8 @@ def _remove_stale(folder: Path) -> None:
 def _build(folder: Path, corpus: Corpus, data: DataConfig, config: TokenizerConfig) -> dict[str, Any]:
     """Write everything but the manifest, and return what that says."""
     parts = divide(corpus)
+    tests = "".join(f", {len(part)} for {name}" for name, part in parts.tests.items())
+    logger.info("%d pairs for training, %d for validation%s", len(parts.train), len(parts.valid), tests)
     learnable = parts.train.without_blank()
     sample = learnable.sample(config.max_characters, seed=0)
     logger.info("learning a tokenizer from %d of %d pairs", len(sample), len(learnable))

@@ -7,7 +7,7 @@ The policy for text, the same in training and in translation:
 * A character outside the vocabulary is spelled in UTF-8 bytes (`byte_fallback`), so any text comes back whole.
   Without byte fallback it becomes UNK, which decodes to a visible "⁇".
 * Text that looks like a special piece ("</s>", "<0x41>") is text: only the code sets PAD, BOS and EOS.
-* Decoding drops bytes that make no character and never yields a line end: one sentence stays one line.
+* Decoding drops bytes that make no character, and control characters: one sentence stays one line.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _TRAINING_THREADS = 4
 _SILENT = 3
 
 # What decoded bytes may hold and a line of text may not.
-_NOT_IN_A_LINE = {ord("\ufffd"): None, ord("\0"): None, ord("\n"): " ", ord("\r"): " "}
+_NOT_IN_A_LINE = dict.fromkeys((*range(32), 127, 65533)) | {ord(space): " " for space in "\t\n\r"}
 
 
 class TokenizerType(Enum):

@@ -58,7 +58,8 @@ class BahdanauDecoderConfig:
         hidden_size: size of the decoder's state, and of the encoder's in each direction (n).
         attention_size: size in which query and key are added (n').
         readout_size: maxout units before the output projection (l).
-        readout_state: previous (appendix A.2.2) or current (eq. 4).
+        readout_state: which decoder state the output layer reads: previous, s_{i-1} (appendix A.2.2), or current, s_i
+            (eq. 4).
         dropout: on word vectors and before the output projection.
     """
 

@@ -29,6 +29,8 @@ from seq2seq.training.validation import Validation, Validator
 
 logger = logging.getLogger(__name__)
 
+_SILENCE_SECONDS = 30  # the longest time without a line of the log, but for validation
+
 
 class Course(L.Callback):
     """Follows the course of training: after each update it logs, validates, saves and ends as the settings say.
@@ -70,7 +72,7 @@ class Course(L.Callback):
         self.stalled = 0
         self.updates = 0
         self._window = _Window()
-        self._clock = time.monotonic()
+        self._clock = self._told_at = time.monotonic()
 
     # ---- What a checkpoint keeps ----
 
@@ -170,10 +172,11 @@ class Course(L.Callback):
             "epoch": f"{place.epoch + 1}/{self.settings.max_epochs}",
             "loss": f"{means['loss']:.3f}",
             "speed": f"{means['target_tokens_per_second']:,.0f}",
-            "left": clock(self.seconds * (1 - share) / share),
+            "left": self._left(share),
         }
         self.bar.update(share, shown)
-        if step % (10 * self.logs.every) == 0:
+        if time.monotonic() - self._told_at > _SILENCE_SECONDS:
+            self._told_at = time.monotonic()
             logger.info("step %d: loss %.3f, %.0f target tokens/s", step, means["loss"], self._speed())
         self._window = _Window()
 
@@ -208,7 +211,7 @@ class Course(L.Callback):
             result.chrf,
             result.loss,
             self._speed(),
-            clock(self.seconds * (1 - share) / share),
+            self._left(share),
         )
         for sample in result.samples[:1]:
             logger.info("  source       %s", sample.src)
@@ -224,6 +227,9 @@ class Course(L.Callback):
         }
         for target in trainer.loggers:
             target.log_metrics({**progress, **metrics}, step=trainer.global_step)
+
+    def _left(self, share: float) -> str:
+        return clock(max(0.0, self.seconds * (1 - share) / share))
 
     def _speed(self) -> float:
         return self.target_tokens / max(self.seconds, 1e-9)

@@ -108,12 +108,18 @@ def train(
             f"trainer.accumulate_grad_batches={settings.accumulate_grad_batches} is more than the "
             f"{stream.batches_of(0)} batches of each of {settings.max_epochs} epochs: lower it"
         )
+    total_steps = _expected_steps(settings, stream)
+    if config.optim.warmup > total_steps / 2:
+        logger.warning(
+            "optim.warmup=%d is much for the %d updates of this run: lower it, lower trainer.batch_tokens=%d for more "
+            "updates, or raise trainer.max_epochs=%d",
+            config.optim.warmup,
+            total_steps,
+            settings.batch_tokens,
+            settings.max_epochs,
+        )
     module = TranslationModule(
-        model,
-        config.optim,
-        seed=config.seed,
-        batch_tokens=settings.batch_tokens,
-        total_steps=_expected_steps(settings, stream),
+        model, config.optim, seed=config.seed, batch_tokens=settings.batch_tokens, total_steps=total_steps
     )
     table = CsvLogger(run / "metrics.csv")
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
@@ -227,6 +233,7 @@ def finish(
         sources, references = texts(store, "src"), texts(store, "tgt")
         lowercase = config.tokenizer.lowercase
         tests[name] = evaluate(translator, sources, references, folder=run / "tests" / name, lowercase=lowercase)
+        logger.info("%s: BLEU %.2f, chrF %.2f", name, tests[name]["bleu"], tests[name]["chrf"])
     metrics = {
         "format": 1,
         "seed": config.seed,
@@ -256,9 +263,14 @@ def choose_weights(config: "TrainConfig", model: Seq2Seq[Any, Any], course: Cour
     if config.optim.average_last > 1 and snapshots > 1:
         model.load_state_dict(checkpoints.average())
         averaged = course.validator(model)
-        logger.info("validation BLEU: best %.2f, average of the last %d %.2f", best.bleu, snapshots, averaged.bleu)
+        logger.info(
+            "validation BLEU %.2f with the best weights, %.2f with the mean of the last %d validations' weights",
+            best.bleu,
+            averaged.bleu,
+            snapshots,
+        )
         if averaged.bleu >= best.bleu:
-            return {**averaged.metrics(), "weights": f"average of the last {snapshots} validations"}
+            return {**averaged.metrics(), "weights": f"average of the weights of the last {snapshots} validations"}
         model.load_state_dict(checkpoints.best_weights())
     return {**best.metrics(), "weights": "best validation BLEU"}
 
