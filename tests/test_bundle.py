@@ -256,6 +256,14 @@ def test_weights_of_another_size_are_refused_before_memory_is_taken(folder):
     assert "both must come from one run" in message
 
 
+def test_weights_with_one_changed_byte_are_refused(folder):
+    weights = folder / "weights.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-100] ^= 1
+    weights.write_bytes(content)
+    assert "is damaged, or of another run; copy the whole bundle again" in refusal(folder)
+
+
 def test_weights_of_another_type_are_refused(folder):
     path = folder / "weights.safetensors"
     save_file({name: tensor.half() for name, tensor in load_file(path).items()}, path)

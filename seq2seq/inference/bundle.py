@@ -1,6 +1,6 @@
 """The bundle: a folder with what translating needs, and nothing else.
 
-    model.json           format version, architecture, its sizes, preprocessing, search defaults
+    model.json           format version, architecture, its sizes, preprocessing, search; checksums of the next two
     weights.safetensors  float32, a tied parameter once
     tokenizer.model      SentencePiece
     metrics.json         the scores of the run that made it
@@ -10,6 +10,7 @@ and the weights are compared with the model by name, type and shape before memor
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
@@ -91,8 +92,8 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
         for name, tensor in _own_tensors(bundle.model).items()
     }
     with _replaced_folder(Path(folder)) as fresh:
-        _write_json(fresh / MODEL, description)
         save_file(weights, fresh / WEIGHTS)
+        _write_json(fresh / MODEL, {**description, "weights": _sha256(fresh / WEIGHTS)})
         (fresh / WEIGHTS).chmod((fresh / MODEL).stat().st_mode)  # safetensors lets nobody else read it
         (fresh / TOKENIZER).write_bytes(bundle.tokenizer.model)
         _write_json(fresh / METRICS, bundle.metrics)
@@ -162,7 +163,7 @@ def load_bundle(path: str | Path, device: str = "cpu", dtype: torch.dtype = torc
     config = settings(architecture.config, "config")
     preprocessing = settings(Preprocessing, "preprocessing")
     tokenizer = _read_tokenizer(folder, description, preprocessing.lowercase)
-    model = _read_model(folder / WEIGHTS, config, tokenizer.vocab_size)
+    model = _read_model(folder / WEIGHTS, config, tokenizer.vocab_size, description["weights"])
     return Bundle(
         model=model.to(target, dtype).eval(),
         config=config,
@@ -226,7 +227,7 @@ def _check_description(path: Path, description: dict[str, Any]) -> Architecture:
         raise UserError(f"{path} was not written by this program: it names no format version")
     if version > FORMAT:
         raise UserError(f"{path} has format {version}, this program reads up to {FORMAT}; install a newer seq2seq")
-    if missing := {"architecture", "tokenizer", "config", "preprocessing", "search"} - description.keys():
+    if missing := {"architecture", "tokenizer", "weights", "config", "preprocessing", "search"} - description.keys():
         raise UserError(f"{path} is damaged: it lacks {', '.join(sorted(missing))}")
     name = description["architecture"]
     if not isinstance(name, str) or name not in ARCHITECTURES:
@@ -249,10 +250,20 @@ def _read_tokenizer(folder: Path, description: dict[str, Any], lowercase: bool) 
     return tokenizer
 
 
-def _read_model(path: Path, config: Any, vocab_size: int) -> Seq2Seq[Any, Any]:
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _read_model(path: Path, config: Any, vocab_size: int, checksum: Any) -> Seq2Seq[Any, Any]:
     try:
         with safe_open(path, framework="pt") as weights:
             _check_weights(path, weights, config, vocab_size)
+            if (found := _sha256(path)) != checksum:
+                raise UserError(
+                    f"{path} (SHA-256 {found[:12]}) is not the file that {MODEL} was written with "
+                    f"({str(checksum)[:12]}): it is damaged, or of another run; copy the whole bundle again"
+                )
             with _Unfilled():
                 model = build_model(config, vocab_size).float()
             for name, tensor in _own_tensors(model).items():
