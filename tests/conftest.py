@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Any
 
 # Tiny models gain nothing from threads that wait for each other; the processes that tests start inherit this.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -60,3 +61,15 @@ def tiny_bundle_folder(tiny_tokenizer: Tokenizer, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def tiny_bundle(tiny_bundle_folder: Path) -> Bundle:
     return load_bundle(tiny_bundle_folder)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path, str]:
+    """A finished run of two epochs: its settings, its folder and the summary. Not to be written to."""
+    from small_runs import tiny_settings
+
+    from seq2seq.training.fit import fit
+
+    folder = tmp_path_factory.mktemp("finished")
+    config = tiny_settings(folder)
+    return config, folder / "run", fit(config)

@@ -24,15 +24,6 @@ from seq2seq.training.settings import LoggerConfig
 from seq2seq.training.validation import Validation
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainConfig, Path, str]:
-    """A finished run of two epochs: its settings, its folder and the summary."""
-    folder = tmp_path_factory.mktemp("finished")
-    config = tiny_settings(folder)
-    summary = fit(config)
-    return config, folder / "run", summary
-
-
 def test_checkpoints_are_best_last_and_snapshots_under_flat_names(finished: tuple[TrainConfig, Path, str]) -> None:
     _, run, _ = finished
     paths = sorted(path.relative_to(run / "checkpoints") for path in (run / "checkpoints").rglob("*"))
@@ -252,3 +243,4 @@ def test_another_kind_of_file_is_no_checkpoint(tmp_path: Path) -> None:
 def test_accumulating_more_batches_than_training_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"trainer\.accumulate_grad_batches=1000 is more than the \d+ batches"):
         fit(tiny_settings(tmp_path, accumulate_grad_batches=1000))
+    assert not (tmp_path / "run").exists()

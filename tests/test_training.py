@@ -29,15 +29,6 @@ from seq2seq.training.optim import OptimConfig, OptimizerName, Schedule, learnin
 from seq2seq.training.settings import Accelerator, LoggerConfig, Precision, TrainerConfig
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainConfig, Path, str]:
-    """A finished run of two epochs: its settings, its folder and the summary."""
-    folder = tmp_path_factory.mktemp("finished")
-    config = tiny_settings(folder)
-    summary = fit(config)
-    return config, folder / "run", summary
-
-
 def test_a_run_folder_holds_all_that_the_documentation_promises(finished: tuple[TrainConfig, Path, str]) -> None:
     _, run, _ = finished
     names = {path.name for path in run.iterdir()}

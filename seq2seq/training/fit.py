@@ -51,6 +51,8 @@ def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
         torch.manual_seed(config.seed)
         model = build_model(config.model, corpus.tokenizer.vocab_size)
         check_lengths(model, config)
+        stream = BatchStream(corpus.train, batch_tokens=config.trainer.batch_tokens, seed=config.seed)
+        check_accumulation(config.trainer, stream)
         run = _open_run(config, may_rename)
         log.write_to(run / "train.log")
         logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
@@ -58,7 +60,7 @@ def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
         checkpoint = None if config.resume is None else _last_checkpoint(run)
         resumed_at = None if checkpoint is None else checkpoint["global_step"]
         board = BoardLogger(run, _flat(config), resumed_at) if config.logger.tensorboard else None
-        course = train(config, model, corpus, run, hardware, Bar(log.console), board, checkpoint)
+        course = train(config, model, corpus, stream, run, hardware, Bar(log.console), board, checkpoint)
         model.to(hardware.accelerator)  # Lightning has taken it to the CPU
         metrics = finish(config, model, corpus, run, course)
         if board is not None:
@@ -77,10 +79,20 @@ def check_lengths(model: Seq2Seq[Any, Any], config: "TrainConfig") -> None:
             )
 
 
+def check_accumulation(settings: TrainerConfig, stream: BatchStream) -> None:
+    """Raise UserError if all of training has too few batches for one update."""
+    if settings.accumulate_grad_batches > settings.max_epochs * stream.batches_of(0):
+        raise UserError(
+            f"trainer.accumulate_grad_batches={settings.accumulate_grad_batches} is more than the "
+            f"{stream.batches_of(0)} batches of each of {settings.max_epochs} epochs: lower it"
+        )
+
+
 def train(
     config: "TrainConfig",
     model: Seq2Seq[Any, Any],
     corpus: PreparedCorpus,
+    stream: BatchStream,
     run: Path,
     hardware: Hardware,
     bar: Bar,
@@ -89,7 +101,6 @@ def train(
 ) -> Course:
     """Train a model in place, from the start or from the run's last `checkpoint`; return how it went."""
     settings = config.trainer
-    stream = BatchStream(corpus.train, batch_tokens=settings.batch_tokens, seed=config.seed)
     checkpoints = Checkpoints(run / "checkpoints")
     greedy = replace(config.search, beam_size=1)
     validator = Validator(corpus, preprocessing(config), greedy, batch_tokens=settings.batch_tokens)
@@ -103,11 +114,6 @@ def train(
         bar=bar,
         corpus=corpus.manifest["fingerprint"],
     )
-    if settings.accumulate_grad_batches > settings.max_epochs * stream.batches_of(0):
-        raise UserError(
-            f"trainer.accumulate_grad_batches={settings.accumulate_grad_batches} is more than the "
-            f"{stream.batches_of(0)} batches of each of {settings.max_epochs} epochs: lower it"
-        )
     total_steps = _expected_steps(settings, stream)
     if config.optim.warmup > total_steps / 2:
         logger.warning(
