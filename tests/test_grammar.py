@@ -7,7 +7,6 @@ from time import process_time
 
 import pytest
 
-from seq2seq.data.grammar import Alignment, word_spans
 from seq2seq.data.grammar import clauses as clause_tables
 from seq2seq.data.grammar.clauses import TENSES, arrange
 from seq2seq.data.grammar.events import Actor, event
@@ -15,6 +14,7 @@ from seq2seq.data.grammar.lexicon import load_lexicon
 from seq2seq.data.grammar.pair import realise
 from seq2seq.data.grammar.phrases import Derivation, Phrase, Style, name_phrase
 from seq2seq.data.grammar.sentences import complex_sentence, derive, reported, statement, yes_no_question
+from seq2seq.data.words import Alignment, word_spans
 
 LEXICON = load_lexicon()
 CONTENT = {"noun", "verb", "adjective", "adverb", "name", "number", "time"}

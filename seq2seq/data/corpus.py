@@ -72,11 +72,13 @@ class ParallelText:
 
     Attributes:
         columns: the source and the target column of a TSV file, counted from 0; then `src` and `tgt` are that file.
+        gold: the files of its word alignments and its tags, where these are known; see `gold`.
     """
 
     src: Path
     tgt: Path
     columns: tuple[int, int] | None = None
+    gold: tuple[Path, Path] | None = None
 
     def __str__(self) -> str:
         return str(self.src) if self.columns else f"{self.src} and {self.tgt}"

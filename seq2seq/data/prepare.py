@@ -2,6 +2,8 @@
 
     <cache_dir>/prepared/<fingerprint>/   tokenizer.model, train/, valid/, tests/<name>/, manifest.json
 
+A text with gold alignments takes them along (see `gold`), and what IBM Model 1, trained on the same pairs, makes of it.
+
 A folder is built under a temporary name and renamed when it is complete, so one that has its final name can be
 trusted. Two processes may prepare the same corpus at once: the first to finish gives its folder the name, the other
 uses that one. The text is streamed and written in chunks, so it may be larger than memory.
@@ -10,11 +12,7 @@ uses that one. The text is streamed and written in chunks, so it may be larger t
 import hashlib
 import json
 import logging
-import shutil
-import time
-import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import Enum
 from importlib.metadata import version
@@ -26,19 +24,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq.data.clean import Cleaning
-from seq2seq.data.corpus import Corpus, DataConfig, FilesConfig, files_corpus
+from seq2seq.data.corpus import Corpus, DataConfig, FilesConfig, files_corpus, read_lines
+from seq2seq.data.gold import Gold, parse_alignments, parse_tags
+from seq2seq.data.grammar.files import GrammarConfig, grammar_corpus
+from seq2seq.data.ibm_model1 import IbmModel1
 from seq2seq.data.multi30k import Multi30kConfig, multi30k_corpus
 from seq2seq.data.split import Part, divide
 from seq2seq.data.store import STORE_FORMAT, PairStore, write_store
 from seq2seq.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
+from seq2seq.data.whole_folder import whole_folder
 from seq2seq.errors import UserError
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 _CHUNK = 10_000  # pairs tokenised and written at once
 _PROGRESS_EVERY = 500_000
-_STALE_SECONDS = 24 * 3600
 # Where things lie does not change what comes of them.
 _PLACES = ("cache_dir", "dir", "url", "train", "valid", "test")
 
@@ -83,6 +84,8 @@ def prepare(data: DataConfig, tokenizer: TokenizerConfig) -> PreparedCorpus:
 def find_corpus(data: DataConfig) -> Corpus:
     """Return the files that a data setting stands for; downloads them if it must."""
     match data:
+        case GrammarConfig():
+            return grammar_corpus(data)
         case Multi30kConfig():
             return multi30k_corpus(data)
         case FilesConfig():
@@ -110,7 +113,11 @@ def _fingerprint(corpus: Corpus, data: DataConfig, tokenizer: TokenizerConfig) -
         "sentencepiece": version("sentencepiece"),
         "data": _plain(data),
         "tokenizer": _plain(tokenizer),
-        "files": [[name, [_sha256(file) for file in text.files]] for name, text in texts.items() if text],
+        "files": [
+            [name, [_sha256(file) for file in (*text.files, *(text.gold or ()))]]
+            for name, text in texts.items()
+            if text
+        ],
     }
     return hashlib.sha256(json.dumps(went_in, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
@@ -133,32 +140,10 @@ def _build_and_rename(
 ) -> None:
     if folder.exists() and not (folder / "manifest.json").is_file():
         raise UserError(f"{folder} has no manifest.json, so it is not whole: delete it, it is made anew")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale(folder.parent)
-    building = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
-    building.mkdir()
-    try:
+    with whole_folder(folder) as building:
         manifest = {"format": FORMAT, "fingerprint": fingerprint, **_build(building, corpus, data, tokenizer)}
         text = json.dumps(manifest, ensure_ascii=False, indent=2)
         (building / "manifest.json").write_text(text + "\n", encoding="utf-8")
-        try:
-            building.rename(folder)
-        except OSError:
-            if not (folder / "manifest.json").is_file():
-                raise
-            logger.info("another process has prepared the same corpus in the meantime: using %s", folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
-def _remove_stale(folder: Path) -> None:
-    """Remove what a killed process has left: temporary folders that nobody has written to for a day."""
-    for building in folder.glob("*.tmp"):
-        with suppress(FileNotFoundError):  # its process is at work, or another one cleans up too
-            written = max(path.stat().st_mtime for path in (building, *building.rglob("*")))
-            if written < time.time() - _STALE_SECONDS:
-                logger.info("removing %s, left by a process that was killed", building)
-                shutil.rmtree(building)
 
 
 def _build(folder: Path, corpus: Corpus, data: DataConfig, config: TokenizerConfig) -> dict[str, Any]:
@@ -173,6 +158,9 @@ def _build(folder: Path, corpus: Corpus, data: DataConfig, config: TokenizerConf
     (folder / "tokenizer.model").write_bytes(tokenizer.model)
 
     trained_on = np.unique(parts.train.sources())
+    held_out = {"valid": parts.valid, **{f"tests/{name}": part for name, part in parts.tests.items()}}
+    written = {name: _write_whole(folder / name, part, tokenizer, trained_on) for name, part in held_out.items()}
+    _write_gold({folder / name: part for name, part in held_out.items() if part.survey.text.gold}, learnable)
     return {
         "data": {"type": type(data).__name__, **asdict(data)},
         "tokenizer": {
@@ -182,11 +170,8 @@ def _build(folder: Path, corpus: Corpus, data: DataConfig, config: TokenizerConf
             "learned_from_pairs": len(sample),
         },
         "train": _write_cleaned(folder / "train", parts.train, tokenizer, data),
-        "valid": _write_whole(folder / "valid", parts.valid, tokenizer, trained_on),
-        "tests": {
-            name: _write_whole(folder / "tests" / name, part, tokenizer, trained_on)
-            for name, part in parts.tests.items()
-        },
+        "valid": written.pop("valid"),
+        "tests": {name.removeprefix("tests/"): about for name, about in written.items()},
     }
 
 
@@ -232,6 +217,24 @@ def _write_whole(folder: Path, part: Part, tokenizer: Tokenizer, trained_on: NDA
     if seen:
         logger.warning("%s: %d of %d source sentences are in training too", folder.name, seen, len(part))
     return {**_origin(part), "pairs": len(part), "sources_in_training": seen}
+
+
+def _write_gold(parts: dict[Path, Part], train: Part) -> None:
+    """Write what is known of texts beside them; the word alignment to beat is learned from the training text."""
+    if not parts:
+        return
+    logger.info("aligning words by IBM Model 1, to compare attention with")
+    model1 = IbmModel1(train.pairs())
+    for folder, part in parts.items():
+        assert part.survey.text.gold is not None
+        align, tags = part.survey.text.gold
+        gold = Gold(
+            parse_alignments(read_lines(align), align),
+            parse_tags(read_lines(tags), tags),
+            [model1.align(src, tgt) for src, tgt in part.pairs()],
+        )
+        for name, content in gold.files().items():
+            (folder / name).write_text(content, encoding="utf-8", newline="\n")
 
 
 def _origin(part: Part) -> dict[str, Any]:

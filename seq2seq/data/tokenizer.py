@@ -20,6 +20,7 @@ from enum import Enum
 
 import sentencepiece
 
+from seq2seq.data.words import word_spans
 from seq2seq.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,18 @@ class Tokenizer:
         """Return the ids of many texts, on all cores."""
         ids: list[list[int]] = self._processor.encode([self._cased(text) for text in texts])
         return ids
+
+    def word_pieces(self, text: str) -> list[list[int]]:
+        """Return for each word of a text (see `word_spans`) the places of its pieces among the text's ids.
+
+        Pieces between words belong to none; one that two words share counts with both.
+        """
+        text = self._cased(text)
+        pieces = self._processor.encode(text, return_type="offset_mapping")["offsets"]  # in characters
+        return [
+            [n for n, (begin, end) in enumerate(pieces) if begin < word_end and max(end, begin + 1) > word_start]
+            for word_start, word_end in word_spans(text)
+        ]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; PAD, BOS and EOS have none. Any sequence of ids has a text, on one line."""

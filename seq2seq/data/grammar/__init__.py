@@ -27,7 +27,7 @@ if. Pairs of which this is true have the tag "merged": every
 ninth of the training data.
 """
 
-from seq2seq.data.grammar.pair import Alignment, Pair, Tags, word_spans
+from seq2seq.data.grammar.pair import Pair, Tags
 from seq2seq.data.grammar.parts import PARTS, part
 
-__all__ = ["PARTS", "Alignment", "Pair", "Tags", "part", "word_spans"]
+__all__ = ["PARTS", "Pair", "Tags", "part"]

@@ -1,50 +1,10 @@
-"""From a derivation to a sentence pair: text, gold word alignment, tags.
+"""From a derivation to a sentence pair: text, gold word alignment, tags."""
 
-**What is a word.** In the text punctuation leans on the word before it ("Hund,"). Alignments count words without it:
-`word_spans` finds them in any text of either language, by letters, digits and what joins them inside a word (o'clock,
-twenty-one, teacher's).
-"""
-
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from seq2seq.data.grammar.phrases import COMMA, Derivation, Phrase, Token
-
-Link = tuple[int, int]
-_WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?")
-
-
-def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words are: (start, end) in characters, punctuation left out. Alignments number these, from 0."""
-    return [match.span() for match in _WORD.finditer(text)]
-
-
-class Alignment(NamedTuple):
-    """Links (source word, target word), counted from 0 and sorted; the sure ones are among the possible ones.
-
-    Sure links say the same; possible ones (Och and Ney 2003) are the words that one language needs beside them, as "of"
-    beside the genitive in "the roof of the house". Some words have no link: "does" in a question.
-    """
-
-    sure: tuple[Link, ...]
-    possible: tuple[Link, ...]
-
-    def __str__(self) -> str:
-        """Pharaoh format: "0-0 1-2 3p4", where p marks a link that is possible but not sure."""
-        sure = set(self.sure)
-        return " ".join(f"{i}{'-' if (i, j) in sure else 'p'}{j}" for i, j in self.possible)
-
-    @classmethod
-    def parse(cls, text: str) -> "Alignment":
-        """The alignment that `str` writes so."""
-        sure, possible = [], []
-        for item in text.split():
-            source, mark, target = re.fullmatch(r"(\d+)([-p])(\d+)", item).groups()  # type: ignore[union-attr]
-            possible.append((int(source), int(target)))
-            if mark == "-":
-                sure.append(possible[-1])
-        return cls(tuple(sure), tuple(possible))
+from seq2seq.data.words import Alignment, Link
 
 
 class Tags(NamedTuple):
@@ -65,6 +25,10 @@ class Pair(NamedTuple):
     tgt: str
     alignment: Alignment
     tags: Tags
+
+    def reversed(self) -> "Pair":
+        """The pair from German to English; the tags stay as they are."""
+        return Pair(self.tgt, self.src, self.alignment.reversed(), self.tags)
 
 
 def realise(d: Derivation, phrase: Phrase, end: str) -> Pair:

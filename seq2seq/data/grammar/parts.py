@@ -22,7 +22,7 @@ German to English is not a function; the package's docstring says where and how 
 
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from seq2seq.data.grammar.clauses import TENSES, arrange
@@ -190,13 +190,19 @@ PARTS: dict[str, Callable[[random.Random], Iterator[Pair]]] = {
 }
 
 
+def check_parts(names: Iterable[str]) -> None:
+    """Raise UserError for a name that is not in `PARTS`."""
+    for name in names:
+        if name not in PARTS:
+            raise UserError(f"the built-in language has no part {name!r}: choose from {', '.join(PARTS)}")
+
+
 def part(name: str, *, count: int, seed: int) -> Iterator[Pair]:
     """The first `count` pairs of a part, no two with the same English; the same for the same seed, on any machine.
 
     Raises UserError for a name that is not in `PARTS`.
     """
-    if name not in PARTS:
-        raise UserError(f"the built-in language has no part {name!r}: choose from {', '.join(PARTS)}")
+    check_parts([name])
     rng = random.Random(f"{name} {seed}")  # seeded with a string, through SHA-512: parts do not repeat one another
     seen: set[str] = set()
     for pair in PARTS[name](rng):
