@@ -20,15 +20,20 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 import typer
 
 from seq2seq.data.corpus import ParallelText, read_lines
+from seq2seq.data.words import word_spans
 from seq2seq.errors import UserError
 from seq2seq.streams import speak_utf8
 
 if TYPE_CHECKING:
+    from seq2seq.data.grammar import Pair
+    from seq2seq.inference.bundle import Bundle
     from seq2seq.inference.translator import Translation, Translator
 
 app = typer.Typer(
     name="seq2seq", add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
+data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at data, or write it.")
+app.add_typer(data_app, name="data")
 
 
 class Precision(Enum):
@@ -168,25 +173,63 @@ def evaluate(
     device: Device = "cpu",
     precision: Numbers = Precision.float32,
 ) -> None:
-    """Score a model on test sets. BLEU, chrF and TER, with signatures."""
+    """Score a model on test sets. BLEU, chrF and TER, with signatures; more where the right answers are known."""
     test_sets = _test_sets(run, src, ref, output)
-    translator = _translator(run, device, precision, batch_size, beam_size, length_penalty)
+    bundle = _bundle(run, device, precision, beam_size, length_penalty)
     from seq2seq import evaluation
+    from seq2seq.alignment import Head
+    from seq2seq.data.gold import read_gold
+    from seq2seq.inference.translator import Translator
+    from seq2seq.report import scores_as_text
 
+    translator = Translator.from_bundle(bundle, batch_size=batch_size)
+    heads = {step: Head(*head) for step, head in (bundle.metrics.get("attention_heads") or {}).items()}
+    known = list(bundle.metrics.get("tests", {}))
     scores = {}
-    for name, text in test_sets.items():
-        pairs = list(text.pairs())
+    for name in sorted(test_sets, key=lambda name: known.index(name) if name in known else len(known)):
+        pairs = list(test_sets[name].pairs())
         scores[name] = evaluation.evaluate(
             translator,
             [source for source, _ in pairs],
             [reference for _, reference in pairs],
             folder=output,
             lowercase=translator.preprocessing.lowercase,
+            gold=None if src is not None else read_gold(test_sets[name].src.parent, len(pairs)),
+            heads=heads or None,
         )
     if as_json:
         sys.stdout.write(json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write("\n".join(_table(name, found) for name, found in scores.items()))
+        sys.stdout.write(scores_as_text(scores))
+
+
+@data_app.command()
+def grammar(
+    part: Annotated[
+        str | None, typer.Option(help="A part of the corpus: test, pronouns, ... [default: train; all with --output]")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Pairs. [default: 20; with --output, as many as data=grammar has]")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another one draws other sentences.")] = 1,
+    show_alignment: Annotated[bool, typer.Option("--show-alignment", help="Show which words correspond.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write NAME.en, NAME.de, NAME.align and NAME.tags to this new folder."),
+    ] = None,
+) -> None:
+    """Show sentence pairs of the built-in language, or write them to files."""
+    from seq2seq.data import grammar as language
+    from seq2seq.data.grammar.files import GrammarConfig, write_corpus
+
+    if output is None:
+        for pair in language.part(part or "train", count=count or 20, seed=seed):
+            sys.stdout.write(_shown(pair, show_alignment))
+        return
+    sizes = GrammarConfig().sizes()
+    if part is not None:
+        sizes = {part: sizes.get(part, 0)}
+    write_corpus(output, {name: count or size for name, size in sizes.items()}, seed)
 
 
 # ---- Parts of commands ----
@@ -200,16 +243,23 @@ def _translator(
     beam_size: int | None,
     length_penalty: float | None,
 ) -> "Translator":
+    from seq2seq.inference.translator import Translator
+
+    return Translator.from_bundle(_bundle(run, device, precision, beam_size, length_penalty), batch_size=batch_size)
+
+
+def _bundle(
+    run: Path, device: str, precision: Precision, beam_size: int | None, length_penalty: float | None
+) -> "Bundle":
     import torch
 
     from seq2seq.inference.bundle import load_bundle
-    from seq2seq.inference.translator import Translator
 
     bundle = load_bundle(run, device, getattr(torch, precision.value))
     asked = {"beam_size": beam_size, "length_penalty": length_penalty}
     changes = {name: value for name, value in asked.items() if value is not None}
     bundle.search = dataclasses.replace(bundle.search, **changes)  # type: ignore[arg-type]
-    return Translator.from_bundle(bundle, batch_size=batch_size)
+    return bundle
 
 
 @contextmanager
@@ -237,6 +287,15 @@ def _results(output: Path | None) -> Iterator[TextIO]:
         raise
 
 
+def _shown(pair: "Pair", show_alignment: bool) -> str:
+    if not show_alignment:
+        return f"{pair.src}\t{pair.tgt}\n"
+    src, tgt = ([text[start:end] for start, end in word_spans(text)] for text in (pair.src, pair.tgt))
+    sure = set(pair.alignment.sure)
+    links = "  ".join(f"{src[i]} {'-' if (i, j) in sure else '~'} {tgt[j]}" for i, j in pair.alignment.possible)
+    return f"{pair.src}\n{pair.tgt}\n{pair.alignment}\n{links}\n\n"
+
+
 def _as_object(translation: "Translation", n_best: int) -> dict[str, Any]:
     ranked = [
         {"text": one.text, "log_prob": one.log_prob, "score": one.score, "cut": one.cut}
@@ -258,13 +317,3 @@ def _test_sets(run: Path, src: Path | None, ref: Path | None, output: Path | Non
     if not folders:
         raise UserError(f"{run} holds no test sets (tests/NAME/src.txt and ref.txt); give --src and --ref")
     return {folder.name: ParallelText(folder / "src.txt", folder / "ref.txt") for folder in folders}
-
-
-def _table(name: str, scores: dict[str, Any]) -> str:
-    rows = [f"{name}: {scores['sentences']} sentences"]
-    for metric, label in (("bleu", "BLEU"), ("chrf", "chrF"), ("ter", "TER")):
-        rows.append(f"  {label:<13}{scores[metric]:6.2f}   {scores['signatures'][metric]}")
-    rows.append(f"  {'length ratio':<13}{scores['length_ratio']:6.3f}")
-    for share in ("exact_match", "cut", "looping"):
-        rows.append(f"  {share.replace('_', ' '):<13}{100 * scores[share]:6.2f} %")
-    return "\n".join(rows) + "\n"

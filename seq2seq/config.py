@@ -29,6 +29,7 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.data.corpus import FilesConfig
+from seq2seq.data.grammar.files import GrammarConfig
 from seq2seq.data.multi30k import Multi30kConfig
 from seq2seq.data.tokenizer import TokenizerConfig
 from seq2seq.errors import Interrupted, UserError
@@ -38,7 +39,7 @@ from seq2seq.streams import speak_utf8
 from seq2seq.training.optim import OptimConfig
 from seq2seq.training.settings import LoggerConfig, TrainerConfig
 
-CORPORA: dict[str, type[Any]] = {"multi30k": Multi30kConfig, "files": FilesConfig}
+CORPORA: dict[str, type[Any]] = {"grammar": GrammarConfig, "multi30k": Multi30kConfig, "files": FilesConfig}
 MODELS: dict[str, type[Any]] = {name: entry.config for name, entry in ARCHITECTURES.items()}
 
 # A checkout has conf/ beside the package, an installed wheel inside it.

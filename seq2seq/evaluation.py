@@ -1,8 +1,12 @@
-"""Corpus scores by sacreBLEU, which only this file calls: Post 2018, "A Call for Clarity in Reporting BLEU Scores"."""
+"""The scores of a model on a test set.
+
+Corpus scores by sacreBLEU, which only this file calls: Post 2018, "A Call for Clarity in Reporting BLEU Scores". Where
+a text's tags and word alignments are known (see `gold`), also accuracy by phenomenon and the alignment error rate.
+"""
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from seq2seq.alignment import Head, alignment_scores
+from seq2seq.data.gold import Gold
+from seq2seq.data.grammar import Tags
 from seq2seq.errors import UserError
 from seq2seq.inference.translator import Translator
 
@@ -44,16 +51,49 @@ def corpus_scores(hypotheses: Sequence[str], references: Sequence[str], *, lower
     references = [line.rstrip() for line in references]
     metrics = {"bleu": BLEU(lowercase=lowercase), "chrf": CHRF(lowercase=lowercase), "ter": TER()}
     scores = {name: metric.corpus_score(hypotheses, [references]) for name, metric in metrics.items()}
-    if lowercase:
-        hypotheses, references = ([line.lower() for line in side] for side in (hypotheses, references))
-    matches = sum(map(str.__eq__, hypotheses, references))
     return {
         **{name: score.score for name, score in scores.items()},
-        "exact_match": matches / len(references),
+        "exact_match": sum(_matches(hypotheses, references, lowercase)) / len(references),
         "length_ratio": scores["bleu"].sys_len / max(1, scores["bleu"].ref_len),
         "sentences": len(references),
         "signatures": {name: str(metric.get_signature()) for name, metric in metrics.items()},
     }
+
+
+def _matches(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool) -> list[bool]:
+    sides = (
+        [line.rstrip().lower() if lowercase else line.rstrip() for line in side] for side in (hypotheses, references)
+    )
+    return list(map(str.__eq__, *sides))
+
+
+def exact_match_by(matches: Sequence[bool], tags: Sequence[Tags]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the share of sentences translated exactly, among those that have something in common.
+
+    Args:
+        matches: whether each sentence is.
+        tags: what each shows.
+
+    Returns:
+        phenomenon: by what the sentences show, the most frequent first; depth, agreement and bracket: by the measures
+        of `Tags`, near to far, without 0, where there is nothing to measure. Each entry: sentences, exact_match.
+    """
+    found = {
+        "phenomenon": _shares((name, match) for match, tag in zip(matches, tags, strict=True) for name in tag.phenomena)
+    }
+    found["phenomenon"] = dict(sorted(found["phenomenon"].items(), key=lambda item: -item[1]["sentences"]))
+    for measure in ("depth", "agreement", "bracket"):
+        values = [(getattr(tag, measure), match) for match, tag in zip(matches, tags, strict=True)]
+        shares = _shares((value, match) for value, match in values if value or measure == "depth")
+        found[measure] = {str(value): shares[value] for value in sorted(shares)}
+    return found
+
+
+def _shares(items: Iterable[tuple[Any, bool]]) -> dict[Any, dict[str, float]]:
+    matches: dict[Any, list[bool]] = {}
+    for name, match in items:
+        matches.setdefault(name, []).append(match)
+    return {name: {"sentences": len(own), "exact_match": sum(own) / len(own)} for name, own in matches.items()}
 
 
 def evaluate(
@@ -63,6 +103,8 @@ def evaluate(
     *,
     folder: Path | None = None,
     lowercase: bool = False,
+    gold: Gold | None = None,
+    heads: dict[str, Head] | None = None,
 ) -> dict[str, Any]:
     """Translate a test set and score the translations.
 
@@ -71,10 +113,13 @@ def evaluate(
         references: their translations, as they were read: neither tokenised nor lower-cased.
         folder: where to write src.txt, ref.txt and hyp.txt, if anywhere.
         lowercase: see `corpus_scores`.
+        gold: what is known of the test set besides; written to `folder` too.
+        heads: which attention to read word alignments from, by step; see `choose_heads`.
 
     Returns:
         what `corpus_scores` returns; cut and looping, the shares of translations that the length limit stopped and that
         repeat themselves (see `is_looping`); test_set_sha256, the checksum of src.txt and ref.txt one after the other.
+        With `gold` also exact_match_by and alignment, see `exact_match_by` and `alignment_scores`.
     """
     if len(sources) != len(references):
         raise UserError(
@@ -90,8 +135,12 @@ def evaluate(
     scores = corpus_scores(hypotheses, references, lowercase=lowercase)
     src, ref, hyp = (_as_file(lines) for lines in (sources, references, hypotheses))
     if folder is not None:
-        for name, content in (("src.txt", src), ("ref.txt", ref), ("hyp.txt", hyp)):
+        known = {} if gold is None else {name: content.encode() for name, content in gold.files().items()}
+        for name, content in {"src.txt": src, "ref.txt": ref, "hyp.txt": hyp, **known}.items():
             _write_whole(folder / name, content)
+    if gold is not None:
+        scores["exact_match_by"] = exact_match_by(_matches(hypotheses, references, lowercase), gold.tags)
+        scores["alignment"] = alignment_scores(translator, sources, references, gold, heads)
     return {
         **scores,
         "cut": sum(translation.cut for translation in translations) / len(translations),

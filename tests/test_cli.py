@@ -13,6 +13,9 @@ from conftest import PAIRS
 from typer.main import get_command
 
 from seq2seq.cli import app, main
+from seq2seq.data.gold import Gold
+from seq2seq.data.grammar import Tags, part
+from seq2seq.data.words import Alignment
 
 SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
 COMMAND = [sys.executable, "-c", "from seq2seq.cli import main; main()"]
@@ -209,12 +212,68 @@ def test_evaluate_scores_the_test_sets_of_the_run(seq2seq, tiny_bundle_folder, t
         (tmp_path / "tests" / name / "ref.txt").write_text(text(references), encoding="utf-8")
     code, out, _ = seq2seq("evaluate", tmp_path)
     assert code == 0
-    one, two = out.split("\n\n")
-    assert one.splitlines()[0] == "one: 6 sentences"
-    assert one.splitlines()[1].split()[:2] == ["BLEU", "100.00"]
-    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in one
-    assert two.splitlines()[0] == "two: 6 sentences"
-    assert "exact match    0.00 %" in two
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ["test", "set", "sentences", "BLEU", "chrF", "TER", "exact", "length", "cut", "looping"]
+    assert rows[1][:7] == ["one", "6", "100.00", "100.00", "0.00", "100.0", "%"]
+    assert rows[2][:2] + rows[2][5:7] == ["two", "6", "0.0", "%"]
+    assert "bleu: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in out
+
+
+def test_evaluate_tells_alignment_and_phenomena_of_a_test_set_whose_answers_are_known(
+    seq2seq, tiny_bundle_folder, tmp_path
+):
+    (tmp_path / "bundle").symlink_to(tiny_bundle_folder)
+    folder = tmp_path / "tests" / "test"
+    folder.mkdir(parents=True)
+    tags = [Tags(("odd", *(("even",) if n % 2 else ())), n % 2, n, 0, 5, "") for n in range(6)]
+    known = Gold([Alignment.parse("0-0")] * 6, tags, [Alignment.parse("0-0")] * 6)
+    content = {"src.txt": text(SOURCES), "ref.txt": text([*TARGETS[:5], "Falsch."]), **known.files()}
+    for name, written in content.items():
+        (folder / name).write_text(written, encoding="utf-8")
+    found = json.loads(seq2seq("evaluate", tmp_path, "--json")[1])["test"]
+    assert found["exact_match_by"]["phenomenon"] == {
+        "odd": {"sentences": 6, "exact_match": 5 / 6},
+        "even": {"sentences": 3, "exact_match": 2 / 3},
+    }
+    assert found["alignment"]["baselines"]["ibm_model_1"] == 0.0
+    code, out, err = seq2seq("evaluate", tmp_path)
+    assert (code, err) == (0, "")
+    assert "odd                   83.3 % of 6" in out
+    (folder / "gold.tags").unlink()
+    assert_refused(seq2seq("evaluate", tmp_path), "gold.tags")
+
+
+# ---- data grammar ----
+
+
+def test_pairs_of_the_built_in_language_are_shown(seq2seq):
+    code, out, err = seq2seq("data", "grammar", "--count", 3, "--seed", 3)
+    assert (code, err) == (0, "")
+    assert out == "".join(f"{pair.src}\t{pair.tgt}\n" for pair in part("train", count=3, seed=3))
+
+
+def test_their_words_are_shown_beside_each_other(seq2seq):
+    _, out, _ = seq2seq("data", "grammar", "--part", "pronouns", "--count", 2, "--show-alignment")
+    pairs = list(part("pronouns", count=2, seed=1))
+    shown = [block.split("\n") for block in out.removesuffix("\n\n").split("\n\n")]
+    assert [block[:3] for block in shown] == [[pair.src, pair.tgt, str(pair.alignment)] for pair in pairs]
+    assert [len(block[3].split("  ")) for block in shown] == [len(pair.alignment.possible) for pair in pairs]
+
+
+def test_a_corpus_is_written_to_a_new_folder(seq2seq, tmp_path):
+    command = ("data", "grammar", "--part", "test", "--count", 5, "--output", tmp_path / "new")
+    assert seq2seq(*command) == (0, "", "")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "test.align",
+        "test.de",
+        "test.en",
+        "test.tags",
+    ]
+    assert_refused(seq2seq(*command), "is there already: name a new folder")
+
+
+def test_a_part_that_there_is_not_is_refused_with_the_choices(seq2seq):
+    assert_refused(seq2seq("data", "grammar", "--part", "exam"), "no part 'exam': choose from train, valid, test")
 
 
 def test_evaluate_says_what_it_needs(seq2seq, run, tmp_path):
@@ -231,7 +290,7 @@ def test_evaluate_says_what_it_needs(seq2seq, run, tmp_path):
 def test_help_lists_the_commands(seq2seq):
     code, out, _ = seq2seq("--help")
     assert code == 0
-    assert all(f"\n  {name} " in out for name in ("train", "translate", "score", "evaluate"))
+    assert all(f"\n  {name} " in out for name in ("train", "translate", "score", "evaluate", "data"))
 
 
 @pytest.mark.parametrize("name", ["translate", "score", "evaluate"])

@@ -6,8 +6,12 @@ import sys
 import pytest
 from conftest import PAIRS
 
+from seq2seq.alignment import STEPS, Head
+from seq2seq.data.gold import Gold, read_gold
+from seq2seq.data.grammar import Tags
+from seq2seq.data.words import Alignment
 from seq2seq.errors import UserError
-from seq2seq.evaluation import corpus_scores, evaluate
+from seq2seq.evaluation import corpus_scores, evaluate, exact_match_by
 from seq2seq.inference.translator import Translator
 
 SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
@@ -155,3 +159,35 @@ def test_a_folder_that_cannot_be_written_is_named(tiny_bundle, tmp_path):
     (tmp_path / "hyp.txt").mkdir()
     with pytest.raises(UserError, match=r"cannot write .*hyp\.txt"):
         evaluate(Translator.from_bundle(tiny_bundle), SOURCES[:1], ["x"], folder=tmp_path)
+
+
+# ---- What a text's tags tell ----
+
+
+def test_exact_matches_are_counted_by_what_sentences_show():
+    tags = [
+        Tags(("question", "time"), depth=0, agreement=2, bracket=0, length=4, template=""),
+        Tags(("time",), depth=1, agreement=10, bracket=3, length=4, template=""),
+        Tags((), depth=0, agreement=2, bracket=0, length=4, template=""),
+    ]
+    found = exact_match_by([True, False, False], tags)
+    assert list(found["phenomenon"].items()) == [
+        ("time", {"sentences": 2, "exact_match": 0.5}),
+        ("question", {"sentences": 1, "exact_match": 1.0}),
+    ]
+    assert found["depth"] == {"0": {"sentences": 2, "exact_match": 0.5}, "1": {"sentences": 1, "exact_match": 0.0}}
+    assert list(found["agreement"]) == ["2", "10"]
+    assert found["bracket"] == {"3": {"sentences": 1, "exact_match": 0.0}}
+
+
+def test_gold_is_scored_and_written_beside_the_texts(tiny_bundle, tmp_path):
+    tags = [Tags(("all",), 0, 0, 0, 5, "")] * 6
+    known = Gold([Alignment.parse("0-0")] * 6, tags, [Alignment.parse("0-0")] * 6)
+    translator = Translator.from_bundle(tiny_bundle)
+    found = evaluate(
+        translator, SOURCES, TARGETS, folder=tmp_path, gold=known, heads={step: Head(0, 1) for step in STEPS}
+    )
+    assert found["exact_match_by"]["phenomenon"]["all"] == {"sentences": 6, "exact_match": 1.0}
+    assert found["alignment"]["heads"] == {"step_t": [0, 1], "step_t_plus_1": [0, 1]}
+    assert read_gold(tmp_path, 6) == known
+    assert "alignment" not in evaluate(translator, SOURCES, TARGETS)

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_runs import write_corpus
 from test_config import ROOT, composed
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,14 +26,10 @@ def test_every_training_command_composes(line: str) -> None:
 
 
 def test_the_first_commands_train_and_translate(tmp_path: Path) -> None:
-    for part in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
-        written = write_corpus(tmp_path / "text", pairs=60 if part == "train" else 8)
-        for language in ("en", "de"):
-            written.with_suffix(f".{language}").rename(tmp_path / f"{part}.{language}")
     train, translate = TRAINING[0], next(line for line in COMMANDS if "seq2seq translate" in line)
     words = shlex.split(train.replace("python train.py", f"{sys.executable} {ROOT / 'train.py'}"))
-    summary = run([*words, f"data.dir={tmp_path}", "experiment=smoke"], tmp_path)
-    assert "test_2016_flickr: BLEU" in summary
+    summary = run([*words, "experiment=smoke"], tmp_path)
+    assert re.search(r"^pronouns +2 ", summary, re.MULTILINE)
     folder = re.search(r"^run: (.+)$", summary, re.MULTILINE)
     assert folder is not None
     sentence, command = translate.removeprefix("echo ").split(" | ")

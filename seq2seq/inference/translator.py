@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from seq2seq.data.tokenizer import EOS, Tokenizer
+from seq2seq.data.tokenizer import BOS, EOS, Tokenizer
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import Bundle, Preprocessing
 from seq2seq.inference.score import Score, padded, score
@@ -106,7 +106,7 @@ class Translator:
         self.search.check_n_best(n_best)
         unknown = _Unknown()
         for start, chunk in _chunks(lines, chunk_lines):
-            sources = self._encode(chunk, start, unknown)
+            sources = self._encode(chunk, start, unknown, warn=self.warn)
             yield from self._translate_chunk(sources, n_best)
         unknown.log()
 
@@ -116,23 +116,26 @@ class Translator:
         Raises:
             UserError: a target is longer than the model can write (names the line).
         """
-        unknown = _Unknown()
-        for start, chunk in _chunks(pairs, chunk_lines):
-            sources = self._encode([src for src, _ in chunk], start, unknown)
-            targets = self.tokenizer.encode_batch([tgt for _, tgt in chunk])
-            longest = self.model.max_target_length
-            for number, target in enumerate(targets, start):
-                if longest is not None and len(target) >= longest:
-                    raise UserError(
-                        f"line {number}: the target has {len(target)} tokens, this model writes up to {longest - 1}; "
-                        "leave the line out"
-                    )
+        for sources, targets in self._encode_pairs(pairs, chunk_lines, warn=self.warn):
             yield from self._score_chunk(sources, targets)
-        unknown.log()
 
-    def _encode(self, lines: Sequence[str], start: int, unknown: "_Unknown") -> list[list[int]]:
+    def attention(
+        self, pairs: Iterable[tuple[str, str]], *, chunk_lines: int = CHUNK_LINES
+    ) -> Iterator[Float[Tensor, "L H T S"] | None]:
+        """Yield what the decoder attends to in each source while it is given the target: None if it never does.
+
+        T is the target's tokens and EOS: row t is the attention while token t is predicted, that is after token t - 1
+        was read. S is the source's tokens and EOS. Nothing is logged: translating the same lines says what is unusual.
+
+        Raises:
+            UserError: as `score`.
+        """
+        for sources, targets in self._encode_pairs(pairs, chunk_lines, warn=False):
+            yield from self._attention_of_chunk(sources, targets)
+
+    def _encode(self, lines: Sequence[str], start: int, unknown: "_Unknown", *, warn: bool) -> list[list[int]]:
         sources = self.tokenizer.encode_batch(lines)
-        if self.warn:
+        if warn:
             for number, (line, source) in enumerate(zip(lines, sources, strict=True), start):
                 unknown.count(self.tokenizer.unknown_characters(line))
                 if len(source) > self.max_source_tokens:
@@ -143,6 +146,23 @@ class Translator:
                         self.max_source_tokens,
                     )
         return [source[: self.max_source_tokens] for source in sources]
+
+    def _encode_pairs(
+        self, pairs: Iterable[tuple[str, str]], chunk_lines: int, *, warn: bool
+    ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+        unknown = _Unknown()
+        for start, chunk in _chunks(pairs, chunk_lines):
+            sources = self._encode([src for src, _ in chunk], start, unknown, warn=warn)
+            targets = self.tokenizer.encode_batch([tgt for _, tgt in chunk])
+            longest = self.model.max_target_length
+            for number, target in enumerate(targets, start):
+                if longest is not None and len(target) >= longest:
+                    raise UserError(
+                        f"line {number}: the target has {len(target)} tokens, this model writes up to {longest - 1}; "
+                        "leave the line out"
+                    )
+            yield sources, targets
+        unknown.log()
 
     def _translate_chunk(self, sources: list[list[int]], n_best: int) -> list[Translation]:
         translations = [Translation("")] * len(sources)
@@ -164,6 +184,18 @@ class Translator:
                 found = score(self.model, src, src_lengths, batch, length_penalty=self.search.length_penalty)
                 scores.update(zip(rows, found, strict=True))
         return [scores[n] for n in range(len(sources))]
+
+    def _attention_of_chunk(self, sources: list[list[int]], targets: list[list[int]]) -> list[Tensor | None]:
+        found: dict[int, Tensor | None] = {}
+        with _evaluating(self.model), torch.inference_mode():
+            for rows in self._batches(targets, range(len(targets))):
+                src, src_lengths = self._batch([sources[n] for n in rows])
+                tgt_in = padded([[BOS, *targets[n]] for n in rows], src.device)
+                cross = self.model(src, src_lengths, tgt_in, need_weights=True).cross  # (N, L, H, T, S)
+                for row, n in enumerate(rows):
+                    length = len(targets[n]) + 1, len(sources[n]) + 1
+                    found[n] = None if cross is None else cross[row, :, :, : length[0], : length[1]].float().cpu()
+        return [found[n] for n in range(len(sources))]
 
     def _batches(self, sentences: Sequence[Sequence[int]], rows: Iterable[int]) -> Iterator[list[int]]:
         """Yield row numbers, the longest sentences first: if memory is too small, that shows at once."""

@@ -13,13 +13,17 @@ import torch
 import yaml
 from torch import nn
 
+from seq2seq.alignment import Head, choose_heads
+from seq2seq.data.gold import read_gold
 from seq2seq.data.prepare import PreparedCorpus, prepare
+from seq2seq.data.store import PairStore
 from seq2seq.errors import UserError
 from seq2seq.evaluation import evaluate
 from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
 from seq2seq.inference.translator import Translator
 from seq2seq.models import build_model
 from seq2seq.models.interface import Seq2Seq
+from seq2seq.report import scores_as_text
 from seq2seq.training.callbacks import Course, StopOnSignal
 from seq2seq.training.checkpoints import AtomicCheckpointIO, Checkpoints, load
 from seq2seq.training.datamodule import BatchStream, TranslationData
@@ -65,6 +69,7 @@ def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
         metrics = finish(config, model, corpus, run, course)
         if board is not None:
             board.log_final(final_scores(metrics), course.updates)
+            board.log_tests(metrics["tests"], course.updates)
         return summary(config, run, metrics)
 
 
@@ -233,12 +238,20 @@ def finish(
     """Choose the weights, score the tests, write the bundle; return what its metrics.json holds."""
     validation = choose_weights(config, model, course)
     translator = Translator(model, corpus.tokenizer, preprocessing(config), config.search)
+    heads = _heads(translator, corpus.valid)
     tests = {}
     for name, store in corpus.tests.items():
         logger.info("translating %s: %d sentences, beam size %d", name, len(store), config.search.beam_size)
         sources, references = texts(store, "src"), texts(store, "tgt")
-        lowercase = config.tokenizer.lowercase
-        tests[name] = evaluate(translator, sources, references, folder=run / "tests" / name, lowercase=lowercase)
+        tests[name] = evaluate(
+            translator,
+            sources,
+            references,
+            folder=run / "tests" / name,
+            lowercase=config.tokenizer.lowercase,
+            gold=read_gold(store.folder, len(store)),
+            heads=heads,
+        )
         logger.info("%s: BLEU %.2f, chrF %.2f", name, tests[name]["bleu"], tests[name]["chrf"])
     metrics = {
         "format": 1,
@@ -250,6 +263,7 @@ def finish(
         "updates": course.updates,
         "target_tokens_seen": course.target_tokens,
         "validation": validation,
+        "attention_heads": None if heads is None else {step: list(head) for step, head in heads.items()},
         "test": next(iter(tests.values()), None),
         "tests": tests,
         "machine": machine(),
@@ -258,6 +272,12 @@ def finish(
     bundle = Bundle(model.eval(), config.model, corpus.tokenizer, preprocessing(config), config.search, metrics)
     save_bundle(run / "bundle", bundle)
     return metrics
+
+
+def _heads(translator: Translator, valid: PairStore) -> dict[str, Head] | None:
+    """Return which attention aligns words best, if validation data tells."""
+    gold = read_gold(valid.folder, len(valid))
+    return None if gold is None else choose_heads(translator, texts(valid, "src"), texts(valid, "tgt"), gold)
 
 
 def choose_weights(config: "TrainConfig", model: Seq2Seq[Any, Any], course: Course) -> dict[str, Any]:
@@ -293,7 +313,7 @@ def final_scores(metrics: dict[str, Any]) -> dict[str, float]:
     """Return what TensorBoard's HParams tab compares runs by."""
     scores = {"validation_bleu": metrics["validation"]["bleu"], "train_minutes": metrics["train_seconds"] / 60}
     if metrics["test"] is not None:
-        scores |= {"test_bleu": metrics["test"]["bleu"], "test_chrf": metrics["test"]["chrf"]}
+        scores |= {f"test_{name}": metrics["test"][name] for name in ("bleu", "chrf", "exact_match")}
     return scores
 
 
@@ -305,10 +325,8 @@ def summary(config: "TrainConfig", run: Path, metrics: dict[str, Any]) -> str:
         f"({metrics['updates']} updates, {metrics['target_tokens_per_second']:,.0f} target tokens/s)",
         f"validation: BLEU {metrics['validation']['bleu']:.2f} (greedy; {metrics['validation']['weights']})",
     ]
-    lines += [
-        f"{name}: BLEU {scores['bleu']:.2f}, chrF {scores['chrf']:.2f} (beam size {config.search.beam_size})"
-        for name, scores in metrics["tests"].items()
-    ]
+    if metrics["tests"]:
+        lines += [f"tests, beam size {config.search.beam_size}:", "", scores_as_text(metrics["tests"])]
     lines += [f"run: {run}", f"next: seq2seq translate {shlex.quote(str(run))}", "      tensorboard --logdir runs"]
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 import csv
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ COLUMNS = (
     *(f"train/{name}" for name in TRAIN),
     *(f"validation/{name}" for name in VALIDATION),
 )
-FINAL = ("validation_bleu", "test_bleu", "test_chrf", "train_minutes")
+FINAL = ("validation_bleu", "test_bleu", "test_chrf", "test_exact_match", "train_minutes")
 
 
 class CsvLogger(Logger):
@@ -83,6 +84,17 @@ class BoardLogger(TensorBoardLogger):
         for name, value in scores.items():
             assert name in FINAL
             self.experiment.add_scalar(name, value, step)
+        self.experiment.flush()
+
+    def log_tests(self, tests: Mapping[str, Mapping[str, Any]], step: int) -> None:
+        """Write the scores of each test set; accuracy by phenomenon and alignment error rates where they are known."""
+        for name, scores in tests.items():
+            numbers = {metric: scores[metric] for metric in ("bleu", "chrf", "ter", "exact_match")}
+            numbers |= {f"aer_{at}": rate for at, rate in scores.get("alignment", {}).get("aer", {}).items()}
+            for kind, shares in scores.get("exact_match_by", {}).items():
+                numbers |= {f"exact_match_by_{kind}/{value}": of["exact_match"] for value, of in shares.items()}
+            for label, number in numbers.items():
+                self.experiment.add_scalar(f"tests/{name}/{label}", number, step)
         self.experiment.flush()
 
     def log_samples(self, samples: list[Sample], step: int) -> None:

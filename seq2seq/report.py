@@ -1,0 +1,79 @@
+"""Scores as text for the terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_WIDTH = 120
+_STEPS = {"step_t": "t", "step_t_plus_1": "t+1"}
+
+
+def scores_as_text(tests: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the scores of test sets by name: a table with a row a set, then what is special about each."""
+    rows = [_overview(tests)]
+    first = next(iter(tests.values()), None)
+    if first is not None:
+        rows += [f"{metric}: {signature}" for metric, signature in first["signatures"].items()]
+        rows += _alignment(first)
+        if "exact_match_by" in first:
+            rows += _phenomena(first["exact_match_by"])
+    for name, scores in tests.items():
+        by_measure = scores.get("exact_match_by", {})
+        if name in by_measure:  # the set is about this measure
+            shares = "  ".join(f"{value}: {_percent(of['exact_match'])}" for value, of in by_measure[name].items())
+            rows.append(f"exact match by distance in {name} (words): {shares}")
+    return "\n".join(rows) + "\n"
+
+
+def _overview(tests: Mapping[str, Mapping[str, Any]]) -> str:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("test set", no_wrap=True)
+    names = ("sentences", "BLEU", "chrF", "TER", "exact", "length", "cut", "looping")
+    has_alignment = any("alignment" in scores for scores in tests.values())
+    for name in (*names, *(("AER t", "AER t+1", "diagonal", "IBM 1") if has_alignment else ())):
+        table.add_column(name, justify="right")
+    for name, scores in tests.items():
+        cells = [str(scores["sentences"]), *(f"{scores[metric]:.2f}" for metric in ("bleu", "chrf", "ter"))]
+        cells += [_percent(scores["exact_match"]), f"{scores['length_ratio']:.3f}"]
+        cells += [_percent(scores["cut"]), _percent(scores["looping"])]
+        table.add_row(name, *cells, *_error_rates(scores.get("alignment")))
+    console = Console(width=_WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
+
+
+def _error_rates(alignment: Mapping[str, Any] | None) -> list[str]:
+    if alignment is None:
+        return []
+    own = [f"{alignment['aer'][step]:.3f}" if "aer" in alignment else "-" for step in _STEPS]
+    return [*own, *(f"{alignment['baselines'][name]:.3f}" for name in ("diagonal", "ibm_model_1"))]
+
+
+def _alignment(scores: Mapping[str, Any]) -> list[str]:
+    if "alignment" not in scores:
+        return []
+    heads = scores["alignment"].get("heads")
+    if heads is None:
+        return ["AER: the alignment error rate, 0 is best; this model has no attention to read words from"]
+    read = ", ".join(f"{_STEPS[step]}: layer {layer} head {head}" for step, (layer, head) in heads.items())
+    return [f"AER: the alignment error rate, 0 is best, of attention at step t and t+1 ({read}, counted from 0)"]
+
+
+def _phenomena(by: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
+    """Return accuracy by phenomenon in columns, and by depth."""
+    cells = [
+        f"{name:<21}{100 * share['exact_match']:5.1f} % of {share['sentences']:<5d}"
+        for name, share in by["phenomenon"].items()
+    ]
+    height = -(-len(cells) // 3)
+    rows = ["exact match by phenomenon:"]
+    rows += ["  " + "  ".join(cells[row::height]).rstrip() for row in range(height)]
+    depths = "  ".join(f"{depth}: {_percent(share['exact_match'])}" for depth, share in by["depth"].items())
+    return [*rows, f"exact match by depth of clauses in clauses: {depths}"]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
