@@ -27,13 +27,36 @@ from seq2seq.streams import speak_utf8
 if TYPE_CHECKING:
     from seq2seq.data.grammar import Pair
     from seq2seq.inference.bundle import Bundle
-    from seq2seq.inference.translator import Translation, Translator
+    from seq2seq.inference.search import SearchConfig
+    from seq2seq.inference.translator import LineTranslator, Translation, Translator
 
 app = typer.Typer(
     name="seq2seq", add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at data, or write it.")
 app.add_typer(data_app, name="data")
+
+
+class Engine(Enum):
+    """What computes a translation."""
+
+    native = "native"
+    ctranslate2 = "ctranslate2"
+
+
+class Format(Enum):
+    """What to export to."""
+
+    ctranslate2 = "ctranslate2"
+
+
+class Quantization(Enum):
+    """Smaller numbers for the weights of an exported model."""
+
+    int8 = "int8"
+    int16 = "int16"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
 
 
 class Precision(Enum):
@@ -109,9 +132,12 @@ def translate(
     n_best: Annotated[int, typer.Option(min=1, help="Translations of each line; above 1 needs --json.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Put score and tab before each translation.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object a line, with all numbers.")] = False,
-    batch_size: BatchSize = 32,
+    batch_size: BatchSize = 64,
     device: Device = "cpu",
     precision: Numbers = Precision.float32,
+    engine: Annotated[
+        Engine, typer.Option(help="What computes; ctranslate2 takes a folder that `seq2seq export` wrote.")
+    ] = Engine.native,
     line_buffered: Annotated[
         bool | None,
         typer.Option(
@@ -123,7 +149,18 @@ def translate(
     """Translate text. A line out for each line in; blank lines stay blank."""
     if n_best > 1 and not as_json:
         raise UserError(f"--n-best {n_best} needs --json: one object a line holds them all")
-    translator = _translator(run, device, precision, batch_size, beam_size, length_penalty)
+    translator: LineTranslator
+    if engine is Engine.native:
+        translator = _translator(run, device, precision, batch_size, beam_size, length_penalty)
+    elif precision is not Precision.float32:
+        raise UserError(
+            f"--precision {precision.value} goes with --engine native; `seq2seq export` takes --quantization"
+        )
+    else:
+        from seq2seq.inference.engine import CTranslate2Translator
+
+        translator = CTranslate2Translator.from_folder(run, device, batch_size=batch_size)
+        translator.search = _changed(translator.search, beam_size, length_penalty)
     if line_buffered is None:
         line_buffered = file is None and sys.stdin.isatty()
     lines = read_lines(sys.stdin.buffer if file is None else file)
@@ -146,7 +183,7 @@ def score(
     tgt: Annotated[Path, typer.Argument(help="Its translation, line by line.", show_default=False)],
     normalize: Annotated[bool, typer.Option("--normalize", help="Write scores: log_prob by length.")] = False,
     length_penalty: LengthPenalty = None,
-    batch_size: BatchSize = 32,
+    batch_size: BatchSize = 64,
     device: Device = "cpu",
     precision: Numbers = Precision.float32,
 ) -> None:
@@ -169,7 +206,7 @@ def evaluate(
     as_json: AsJson = False,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
-    batch_size: BatchSize = 32,
+    batch_size: BatchSize = 64,
     device: Device = "cpu",
     precision: Numbers = Precision.float32,
 ) -> None:
@@ -232,6 +269,25 @@ def grammar(
     write_corpus(output, {name: count or size for name, size in sizes.items()}, seed)
 
 
+@app.command()
+def export(
+    run: Run,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder to write, whole or not at all.", show_default=False)
+    ],
+    to: Annotated[Format, typer.Option("--format", help="What to export to.")] = Format.ctranslate2,
+    quantization: Annotated[
+        Quantization | None, typer.Option(help="Store the weights in smaller numbers. [default: float32]")
+    ] = None,
+) -> None:
+    """Export a Transformer for CTranslate2, an engine for production; `translate --engine ctranslate2` runs it."""
+    from seq2seq.inference.bundle import load_bundle
+    from seq2seq.inference.export import export_ctranslate2
+
+    assert to is Format.ctranslate2
+    export_ctranslate2(load_bundle(run), output, None if quantization is None else quantization.value)
+
+
 # ---- Parts of commands ----
 
 
@@ -256,10 +312,14 @@ def _bundle(
     from seq2seq.inference.bundle import load_bundle
 
     bundle = load_bundle(run, device, getattr(torch, precision.value))
+    bundle.search = _changed(bundle.search, beam_size, length_penalty)
+    return bundle
+
+
+def _changed(search: "SearchConfig", beam_size: int | None, length_penalty: float | None) -> "SearchConfig":
     asked = {"beam_size": beam_size, "length_penalty": length_penalty}
     changes = {name: value for name, value in asked.items() if value is not None}
-    bundle.search = dataclasses.replace(bundle.search, **changes)  # type: ignore[arg-type]
-    return bundle
+    return dataclasses.replace(search, **changes)  # type: ignore[arg-type]
 
 
 @contextmanager

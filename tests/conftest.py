@@ -36,13 +36,11 @@ def tiny_tokenizer() -> Tokenizer:
     return train_tokenizer(lines + letters, TokenizerConfig(vocab_size=380, character_coverage=1.0))
 
 
-@pytest.fixture(scope="session")
-def tiny_bundle_folder(tiny_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Transformer that knows PAIRS by heart. Not to be written to."""
+def learned_by_heart(config: TransformerConfig, tokenizer: Tokenizer) -> Bundle:
+    """A Transformer that knows PAIRS."""
     torch.manual_seed(1)
-    config = TransformerConfig(d_model=32, d_ff=64, num_heads=2, num_layers=1, dropout=0.0)
-    model = build_model(config, tiny_tokenizer.vocab_size)
-    src, tgt = ([[*tiny_tokenizer.encode(text), EOS] for text in side] for side in zip(*PAIRS, strict=True))
+    model = build_model(config, tokenizer.vocab_size)
+    src, tgt = ([[*tokenizer.encode(text), EOS] for text in side] for side in zip(*PAIRS, strict=True))
     batch = collate(src, tgt, range(len(PAIRS)))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(80):
@@ -51,10 +49,16 @@ def tiny_bundle_folder(tiny_tokenizer: Tokenizer, tmp_path_factory: pytest.TempP
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    folder = tmp_path_factory.mktemp("run") / "bundle"
     preprocessing = Preprocessing(lowercase=False, max_source_tokens=64, src_lang="en", tgt_lang="de")
-    metrics = {"validation": {"bleu": 100.0}}
-    save_bundle(folder, Bundle(model.eval(), config, tiny_tokenizer, preprocessing, SearchConfig(), metrics))
+    return Bundle(model.eval(), config, tokenizer, preprocessing, SearchConfig(), {"validation": {"bleu": 100.0}})
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle_folder(tiny_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Transformer that knows PAIRS by heart. Not to be written to."""
+    config = TransformerConfig(d_model=32, d_ff=64, num_heads=2, num_layers=1, dropout=0.0)
+    folder = tmp_path_factory.mktemp("run") / "bundle"
+    save_bundle(folder, learned_by_heart(config, tiny_tokenizer))
     return folder
 
 

@@ -153,6 +153,20 @@ def test_precision_is_a_choice(seq2seq, run, precision):
 # ---- score ----
 
 
+def test_an_exported_model_translates_with_its_engine(seq2seq, run, tmp_path):
+    folder = tmp_path / "exported"
+    assert seq2seq("export", run, "--format", "ctranslate2", "-o", folder)[0] == 0
+    lines = text(english for english, _ in PAIRS)
+    native = seq2seq("translate", run, "--scores", stdin=lines)
+    exported = seq2seq("translate", folder, "--engine", "ctranslate2", "--scores", stdin=lines)
+    assert exported == native
+
+
+def test_the_engine_s_numbers_are_chosen_at_export(seq2seq, run):
+    outcome = seq2seq("translate", run, "--engine", "ctranslate2", "--precision", "bfloat16")
+    assert_refused(outcome, "--precision bfloat16 goes with --engine native; `seq2seq export` takes --quantization")
+
+
 @pytest.fixture
 def test_set(tmp_path):
     (tmp_path / "src.txt").write_bytes(text(SOURCES).encode())

@@ -13,7 +13,7 @@ from toy import bigram_model, sources, toy_model
 from seq2seq.data.tokenizer import BOS, EOS, PAD, UNK
 from seq2seq.errors import UserError
 from seq2seq.inference.score import score
-from seq2seq.inference.search import Hypothesis, SearchConfig, beam_search
+from seq2seq.inference.search import Hypothesis, SearchConfig, _best_continuations, beam_search
 from seq2seq.models import ARCHITECTURES, build_model
 from seq2seq.models.interface import Seq2Seq
 
@@ -117,6 +117,19 @@ def test_a_vocabulary_smaller_than_the_beam_is_enough():
     model, (src, src_lengths) = toy_model(1, vocab_size=5), sources(3, vocab_size=5)
     found = beam_search(model, src, src_lengths, fixed_limit(4, beam_size=31), n_best=31)[0]
     assert len({tuple(h.ids) for h in found}) == len(found) == 15  # 1 + 2 + 4 + 8, each once
+
+
+@pytest.mark.parametrize("vocab_size", [8, 127, 128 * 3, 2 * 149])
+def test_the_best_by_blocks_are_the_best_of_all(vocab_size):
+    generator = torch.Generator().manual_seed(vocab_size)
+    log_probs = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    logits = torch.randn(12, vocab_size, generator=generator, dtype=torch.float64)
+    best = _best_continuations(log_probs, logits, 8)
+    everything = logits.log_softmax(dim=1).view(3, 4, -1) + log_probs[:, :, None]
+    everything[:, :, [PAD, BOS]] = -math.inf
+    expected, places = everything.flatten(1).sort(dim=1, descending=True)
+    torch.testing.assert_close(best.log_probs, expected[:, :8], rtol=0, atol=1e-12)
+    assert (best.parents * vocab_size + best.tokens).equal(places[:, :8])
 
 
 # ---- What follows ----
@@ -236,7 +249,7 @@ def test_finished_sentences_leave_the_batch():
     model.decoder.register_forward_pre_hook(lambda _, args: rows.append((len(args[0]), len(args[1].context))))
     config = SearchConfig(beam_size=2, max_length_ratio=1.0, max_length_extra=1)
     beam_search(model, *sources(1, 3, 2), config)
-    assert rows == [(6, 3), (6, 3), (4, 2), (2, 1)]
+    assert rows == [(3, 3), (6, 3), (4, 2), (2, 1)]  # one beam at first: they would all begin alike
 
 
 # ---- Errors ----

@@ -1,4 +1,5 @@
 import logging
+import math
 import random
 import time
 
@@ -261,3 +262,28 @@ def test_n_best_beyond_the_beam_is_refused_before_a_line_is_read(translator):
 def test_a_batch_of_no_sentences_is_refused(tiny_bundle):
     with pytest.raises(UserError, match="batch_size=0 must be at least 1"):
         Translator.from_bundle(tiny_bundle, batch_size=0)
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_two_threads_translate_as_one_does(tiny_bundle, two_threads):
+    lines = [f"{src} {number}" for number in range(20) for src, _ in PAIRS]
+    translator = Translator.from_bundle(tiny_bundle, batch_size=7)
+    together = list(translator.translate(lines))
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    assert [found.text for found in translator.translate(lines)] == [found.text for found in together]
+
+
+def test_an_error_in_one_of_two_threads_is_raised(tiny_bundle, two_threads):
+    with torch.no_grad():
+        tiny_bundle.model.decoder.output.weight.fill_(math.nan)
+    with pytest.raises(UserError, match="NaN at search step 1"):
+        list(Translator.from_bundle(tiny_bundle, batch_size=2).translate([src for src, _ in PAIRS]))
+    assert torch.get_num_threads() == 2

@@ -138,6 +138,11 @@ class Tokenizer:
         text: str = self._processor.decode([int(i) for i in ids])
         return text.translate(_NOT_IN_A_LINE)
 
+    def vocabulary(self) -> list[str]:
+        """Return the name of every id, as SentencePiece knows it: "▁a", "<0x41>", "</s>"."""
+        names: list[str] = self._processor.id_to_piece(list(range(self.vocab_size)))
+        return names
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return a label for each id, for display; "▁" marks the start of a word.
 

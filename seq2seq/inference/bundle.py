@@ -91,16 +91,16 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
         name: tensor.detach().to("cpu", torch.float32).contiguous()
         for name, tensor in _own_tensors(bundle.model).items()
     }
-    with _replaced_folder(Path(folder)) as fresh:
+    with replaced_folder(Path(folder)) as fresh:
         save_file(weights, fresh / WEIGHTS)
-        _write_json(fresh / MODEL, {**description, "weights": _sha256(fresh / WEIGHTS)})
+        write_json(fresh / MODEL, {**description, "weights": _sha256(fresh / WEIGHTS)})
         (fresh / WEIGHTS).chmod((fresh / MODEL).stat().st_mode)  # safetensors lets nobody else read it
         (fresh / TOKENIZER).write_bytes(bundle.tokenizer.model)
-        _write_json(fresh / METRICS, bundle.metrics)
+        write_json(fresh / METRICS, bundle.metrics)
 
 
 @contextmanager
-def _replaced_folder(folder: Path) -> Iterator[Path]:
+def replaced_folder(folder: Path) -> Iterator[Path]:
     """Give a new folder to write into; it takes the name, and the place of an older one, when all went well."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh, stale = (folder.with_name(f".{folder.name}.{os.getpid()}.{age}") for age in ("new", "old"))
@@ -138,7 +138,8 @@ def _to_plain(config: Any) -> dict[str, Any]:
     }
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write readable JSON."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 
@@ -154,11 +155,11 @@ def load_bundle(path: str | Path, device: str = "cpu", dtype: torch.dtype = torc
     """
     target = find_device(device)
     folder = _bundle_folder(Path(path))
-    description = _read_json(folder / MODEL)
+    description = read_json(folder / MODEL)
     architecture = _check_description(folder / MODEL, description)
 
     def settings(kind: type[Settings], section: str) -> Settings:
-        return _from_plain(kind, description[section], f"{folder / MODEL}: {section}")
+        return from_plain(kind, description[section], f"{folder / MODEL}: {section}")
 
     config = settings(architecture.config, "config")
     preprocessing = settings(Preprocessing, "preprocessing")
@@ -170,7 +171,7 @@ def load_bundle(path: str | Path, device: str = "cpu", dtype: torch.dtype = torc
         tokenizer=tokenizer,
         preprocessing=preprocessing,
         search=settings(SearchConfig, "search"),
-        metrics=_read_json(folder / METRICS),
+        metrics=read_json(folder / METRICS),
     )
 
 
@@ -198,7 +199,8 @@ def _bundle_folder(path: Path) -> Path:
     raise UserError(f"{path} is neither a run folder nor a bundle: it has no {MODEL} and no bundle/{MODEL}")
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Return a file of a bundle; a UserError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -210,8 +212,9 @@ def _unreadable(path: Path, error: OSError) -> UserError:
     return UserError(f"{path} cannot be read: {reason}; copy the whole bundle again")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    stored = _read_bytes(path)
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file of a bundle; a UserError if there is none."""
+    stored = read_bytes(path)
     try:
         content = json.loads(stored)
     except (ValueError, RecursionError) as error:
@@ -237,7 +240,7 @@ def _check_description(path: Path, description: dict[str, Any]) -> Architecture:
 
 def _read_tokenizer(folder: Path, description: dict[str, Any], lowercase: bool) -> Tokenizer:
     path = folder / TOKENIZER
-    model = _read_bytes(path)
+    model = read_bytes(path)
     try:
         tokenizer = Tokenizer(model, lowercase)
     except UserError as error:
@@ -315,7 +318,7 @@ def _shown(header: tuple[str, tuple[int, ...]] | None) -> str:
     return "absent" if header is None else f"{header[0]} {'x'.join(map(str, header[1]))}"
 
 
-def _from_plain(kind: type[Settings], content: object, where: str) -> Settings:
+def from_plain(kind: type[Settings], content: object, where: str) -> Settings:
     """Make a dataclass of plain values, each field of its own type."""
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     if not isinstance(content, dict) or sorted(content) != sorted(names):

@@ -9,6 +9,7 @@ Shapes: N sentences still searched, K beams, R = N*K rows, S source length, T ta
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -104,15 +105,14 @@ def beam_search(
         return Hypothesis(ids, log_prob, length_normalised(log_prob, len(ids), config.length_penalty), cut)
 
     memory = model.encode(src, src_lengths)
-    state = model.init_state(memory, beams)
+    state = model.init_state(memory)
     sentences = list(range(len(limits)))  # which sentence a memory row belongs to
-    prefixes = src.new_full((len(limits), beams, 1), BOS)  # (N, K, T)
-    log_probs = torch.full((len(limits), beams), -math.inf, device=src.device)  # (N, K)
-    log_probs[:, 0] = 0.0  # all beams begin alike: only the first counts
+    prefixes = src.new_full((len(limits), 1, 1), BOS)  # (N, K, T); all beams would begin alike: begin with one
+    log_probs = torch.zeros(len(limits), 1, device=src.device)  # (N, K)
 
     for step in range(1, max(limits) + 1):
         output = model.decode(prefixes[:, :, -1].reshape(-1, 1), memory, state)
-        best = _best_continuations(log_probs, output.logits[:, -1])
+        best = _best_continuations(log_probs, output.logits[:, -1], 2 * beams)
         if best.log_probs.isnan().any():
             raise UserError(
                 f"the model gave NaN at search step {step}: its numbers overflow in {output.logits.dtype}, "
@@ -126,9 +126,10 @@ def beam_search(
         for row, ids, log_prob in zip(rows.tolist(), complete, best.log_probs[rows, ranks].tolist(), strict=True):
             found[sentences[row]].append(hypothesis(ids, log_prob, cut=False))
 
-        others = ends.byte().argsort(dim=1, stable=True)[:, :beams]  # the best that are not EOS: at most K are
+        width = log_probs.shape[1]
+        others = ends.byte().argsort(dim=1, stable=True)[:, : min(beams, ends.shape[1] - width)]  # the best but EOS
         log_probs, parents, tokens = (part.gather(1, others) for part in best)  # (N, K) each
-        prefixes = prefixes.gather(1, parents[:, :, None].expand_as(prefixes))
+        prefixes = prefixes.gather(1, parents[:, :, None].expand(-1, -1, step))
         prefixes = torch.cat([prefixes, tokens[:, :, None]], dim=2)
 
         staying = []
@@ -146,16 +147,32 @@ def beam_search(
             sentences = [sentences[row] for row in staying]
             memory = select_rows(memory, keep)
             prefixes, log_probs, parents = prefixes[keep], log_probs[keep], parents[keep]
-        state = select_rows(output.state, (keep[:, None] * beams + parents).flatten())
+        state = select_rows(output.state, (keep[:, None] * width + parents).flatten())
 
     return [sorted(hypotheses, key=lambda h: h.score, reverse=True)[:n_best] for hypotheses in found]
 
 
-def _best_continuations(log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "R V"]) -> _Continuations:
-    """Return the best 2K of the K*V continuations; none by PAD or BOS, which are no words."""
-    sentences, beams = log_probs.shape
+def _best_continuations(log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "R V"], count: int) -> _Continuations:
+    """Return the best `count` of the K*V continuations, or all if they are fewer; none by PAD or BOS, no words both.
+
+    Sorting K*V numbers would take longer than computing them. So the vocabulary is cut into blocks: the best `count`
+    words lie in the `count` blocks with the largest maxima, and only these are sorted.
+    """
+    vocab_size = logits.shape[1]
+    size = _block_size(vocab_size)
     continued = log_softmax(logits)  # (R, V)
-    continued[:, [PAD, BOS]] = -math.inf
-    continued += log_probs.reshape(-1, 1)
-    best, places = continued.view(sentences, -1).topk(2 * beams, dim=1)
-    return _Continuations(best, places // logits.shape[1], places % logits.shape[1])
+    continued[:, PAD] = continued[:, BOS] = -math.inf
+    blocks = continued.view(len(log_probs), -1, size)  # (N, K*V/size, size)
+    before = log_probs.repeat_interleave(vocab_size // size, dim=1)  # (N, K*V/size)
+    maxima = blocks.amax(dim=2) + before
+    chosen = maxima.topk(min(count, maxima.shape[1]), dim=1).indices  # (N, C)
+    inside = blocks.gather(1, chosen[:, :, None].expand(-1, -1, size)) + before.gather(1, chosen)[:, :, None]
+    best, places = inside.flatten(1).topk(min(count, inside[0].numel()), dim=1)
+    places = chosen.gather(1, places // size) * size + places % size  # among all K*V
+    return _Continuations(best, places // vocab_size, places % vocab_size)
+
+
+@cache
+def _block_size(vocab_size: int) -> int:
+    """Return the largest number up to 128 that divides the vocabulary evenly."""
+    return next(size for size in range(128, 0, -1) if vocab_size % size == 0)

@@ -5,7 +5,9 @@ not show: what a line becomes does not depend on the others.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -24,9 +26,10 @@ from seq2seq.models.interface import Seq2Seq
 logger = logging.getLogger(__name__)
 
 CHUNK_LINES = 4096
-BATCH_SIZE = 32
+BATCH_SIZE = 64
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Translation(NamedTuple):
@@ -51,15 +54,11 @@ def is_looping(ids: Sequence[int]) -> bool:
     return False
 
 
-class Translator:
-    """A model with all that text needs on its way in and out.
-
-    The model may be in training: it works in eval mode and is left as it was found.
-    """
+class LineTranslator(ABC):
+    """All that text needs on its way in and out of whatever searches."""
 
     def __init__(
         self,
-        model: Seq2Seq[Any, Any],
         tokenizer: Tokenizer,
         preprocessing: Preprocessing,
         search: SearchConfig,
@@ -67,7 +66,7 @@ class Translator:
         batch_size: int = BATCH_SIZE,
         warn: bool = True,
     ) -> None:
-        """Take a model of the tokenizer's vocabulary.
+        """Take the parts.
 
         Args:
             batch_size: sentences searched at a time.
@@ -76,24 +75,11 @@ class Translator:
         """
         if batch_size < 1:
             raise UserError(f"batch_size={batch_size} must be at least 1")
-        self.model = model
         self.tokenizer = tokenizer
         self.preprocessing = preprocessing
         self.search = search
         self.batch_size = batch_size
         self.warn = warn
-
-    @classmethod
-    def from_bundle(cls, bundle: Bundle, *, batch_size: int = BATCH_SIZE) -> "Translator":
-        """Take all from a bundle."""
-        return cls(bundle.model, bundle.tokenizer, bundle.preprocessing, bundle.search, batch_size=batch_size)
-
-    @property
-    def max_source_tokens(self) -> int:
-        """The most tokens of a line, EOS not counted, that are read."""
-        longest = self.model.max_source_length
-        limit = self.preprocessing.max_source_tokens
-        return limit if longest is None else min(limit, longest - 1)
 
     def translate(
         self, lines: Iterable[str], n_best: int = 1, *, chunk_lines: int = CHUNK_LINES
@@ -109,6 +95,79 @@ class Translator:
             sources = self._encode(chunk, start, unknown, warn=self.warn)
             yield from self._translate_chunk(sources, n_best)
         unknown.log()
+
+    def _encode(self, lines: Sequence[str], start: int, unknown: "_Unknown", *, warn: bool) -> list[list[int]]:
+        sources = self.tokenizer.encode_batch(lines)
+        if warn:
+            for number, (line, source) in enumerate(zip(lines, sources, strict=True), start):
+                unknown.count(self.tokenizer.unknown_characters(line))
+                if len(source) > self.max_source_tokens:
+                    logger.warning(
+                        "line %d has %d tokens: only the first %d are read",
+                        number,
+                        len(source),
+                        self.max_source_tokens,
+                    )
+        return [source[: self.max_source_tokens] for source in sources]
+
+    def _translate_chunk(self, sources: list[list[int]], n_best: int) -> list[Translation]:
+        translations = [Translation("")] * len(sources)
+        rows = [n for n, source in enumerate(sources) if source]
+        for n, hypotheses in zip(rows, self._search([sources[n] for n in rows], n_best), strict=True):
+            best, *others = map(self._decode, hypotheses)
+            translations[n] = best._replace(alternatives=tuple(others))
+        return translations
+
+    @property
+    @abstractmethod
+    def max_source_tokens(self) -> int:
+        """The most tokens of a line, EOS not counted, that are read."""
+
+    @abstractmethod
+    def _search(self, sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
+        """Return up to `n_best` translations of each source, which has at least one token and no EOS."""
+
+    def _decode(self, hypothesis: Hypothesis) -> Translation:
+        return Translation(
+            self.tokenizer.decode(hypothesis.ids),
+            hypothesis.log_prob,
+            hypothesis.score,
+            hypothesis.cut,
+            is_looping(hypothesis.ids),
+        )
+
+
+class Translator(LineTranslator):
+    """A model of ours and its search.
+
+    The model may be in training: it works in eval mode and is left as it was found.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq[Any, Any],
+        tokenizer: Tokenizer,
+        preprocessing: Preprocessing,
+        search: SearchConfig,
+        *,
+        batch_size: int = BATCH_SIZE,
+        warn: bool = True,
+    ) -> None:
+        """Take a model of the tokenizer's vocabulary; the rest as in `LineTranslator`."""
+        super().__init__(tokenizer, preprocessing, search, batch_size=batch_size, warn=warn)
+        self.model = model
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, *, batch_size: int = BATCH_SIZE) -> "Translator":
+        """Take all from a bundle."""
+        return cls(bundle.model, bundle.tokenizer, bundle.preprocessing, bundle.search, batch_size=batch_size)
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The most tokens of a line, EOS not counted, that are read."""
+        longest = self.model.max_source_length
+        limit = self.preprocessing.max_source_tokens
+        return limit if longest is None else min(limit, longest - 1)
 
     def score(self, pairs: Iterable[tuple[str, str]], *, chunk_lines: int = CHUNK_LINES) -> Iterator[Score]:
         """Yield how likely each target is as the translation of its source.
@@ -133,20 +192,6 @@ class Translator:
         for sources, targets in self._encode_pairs(pairs, chunk_lines, warn=False):
             yield from self._attention_of_chunk(sources, targets)
 
-    def _encode(self, lines: Sequence[str], start: int, unknown: "_Unknown", *, warn: bool) -> list[list[int]]:
-        sources = self.tokenizer.encode_batch(lines)
-        if warn:
-            for number, (line, source) in enumerate(zip(lines, sources, strict=True), start):
-                unknown.count(self.tokenizer.unknown_characters(line))
-                if len(source) > self.max_source_tokens:
-                    logger.warning(
-                        "line %d has %d tokens: only the first %d are read",
-                        number,
-                        len(source),
-                        self.max_source_tokens,
-                    )
-        return [source[: self.max_source_tokens] for source in sources]
-
     def _encode_pairs(
         self, pairs: Iterable[tuple[str, str]], chunk_lines: int, *, warn: bool
     ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
@@ -164,21 +209,23 @@ class Translator:
             yield sources, targets
         unknown.log()
 
-    def _translate_chunk(self, sources: list[list[int]], n_best: int) -> list[Translation]:
-        translations = [Translation("")] * len(sources)
+    def _search(self, sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
+        batches = list(self._batches(sources))
+
+        def search(rows: list[int]) -> list[list[Hypothesis]]:
+            return beam_search(self.model, *self._batch([sources[n] for n in rows]), self.search, n_best)
+
+        found: dict[int, list[Hypothesis]] = {}
         with _evaluating(self.model):
-            for rows in self._batches(sources, [n for n, source in enumerate(sources) if source]):
-                batch = self._batch([sources[n] for n in rows])
-                found = beam_search(self.model, *batch, self.search, n_best)
-                for n, hypotheses in zip(rows, found, strict=True):
-                    best, *others = map(self._decode, hypotheses)
-                    translations[n] = best._replace(alternatives=tuple(others))
-        return translations
+            searched = _one_core_each(search, batches) if self._device.type == "cpu" else map(search, batches)
+            for rows, hypotheses in zip(batches, searched, strict=True):
+                found.update(zip(rows, hypotheses, strict=True))
+        return [found[n] for n in range(len(sources))]
 
     def _score_chunk(self, sources: list[list[int]], targets: list[list[int]]) -> list[Score]:
         scores: dict[int, Score] = {}
         with _evaluating(self.model):
-            for rows in self._batches(targets, range(len(targets))):
+            for rows in self._batches(targets):
                 src, src_lengths = self._batch([sources[n] for n in rows])
                 batch = [targets[n] for n in rows]
                 found = score(self.model, src, src_lengths, batch, length_penalty=self.search.length_penalty)
@@ -188,7 +235,7 @@ class Translator:
     def _attention_of_chunk(self, sources: list[list[int]], targets: list[list[int]]) -> list[Tensor | None]:
         found: dict[int, Tensor | None] = {}
         with _evaluating(self.model), torch.inference_mode():
-            for rows in self._batches(targets, range(len(targets))):
+            for rows in self._batches(targets):
                 src, src_lengths = self._batch([sources[n] for n in rows])
                 tgt_in = padded([[BOS, *targets[n]] for n in rows], src.device)
                 cross = self.model(src, src_lengths, tgt_in, need_weights=True).cross  # (N, L, H, T, S)
@@ -197,25 +244,19 @@ class Translator:
                     found[n] = None if cross is None else cross[row, :, :, : length[0], : length[1]].float().cpu()
         return [found[n] for n in range(len(sources))]
 
-    def _batches(self, sentences: Sequence[Sequence[int]], rows: Iterable[int]) -> Iterator[list[int]]:
+    def _batches(self, sentences: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yield row numbers, the longest sentences first: if memory is too small, that shows at once."""
-        ordered = sorted(rows, key=lambda n: len(sentences[n]), reverse=True)
+        ordered = sorted(range(len(sentences)), key=lambda n: len(sentences[n]), reverse=True)
         for start in range(0, len(ordered), self.batch_size):
             yield ordered[start : start + self.batch_size]
 
     def _batch(self, sources: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "N S"], Int[Tensor, "N"]]:
-        device = next(self.model.parameters()).device
         ended = [[*source, EOS] for source in sources]
-        return padded(ended, device), torch.tensor([len(source) for source in ended], device=device)
+        return padded(ended, self._device), torch.tensor([len(source) for source in ended], device=self._device)
 
-    def _decode(self, hypothesis: Hypothesis) -> Translation:
-        return Translation(
-            self.tokenizer.decode(hypothesis.ids),
-            hypothesis.log_prob,
-            hypothesis.score,
-            hypothesis.cut,
-            is_looping(hypothesis.ids),
-        )
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
 
 
 class _Unknown:
@@ -243,6 +284,25 @@ def _chunks(items: Iterable[Item], size: int) -> Iterator[tuple[int, list[Item]]
     while chunk := list(islice(remaining, size)):
         yield start, chunk
         start += len(chunk)
+
+
+def _one_core_each(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Do the work on as many items at a time as torch has threads, each in one thread; results in order.
+
+    The small steps of a search leave cores waiting for one another when they share each operation, and more so on a
+    busy machine; whole batches have nothing to wait for.
+    """
+    threads = torch.get_num_threads()
+    workers = min(threads, len(items))
+    if workers < 2:
+        return [work(item) for item in items]
+    torch.set_num_threads(1)  # holds for MKL everywhere, for OpenMP in this thread: hence the initializer
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        return list(pool.map(work, items))
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error or a signal: no further batch
+        torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -1,0 +1,131 @@
+"""Translating with CTranslate2 from a folder that `export_ctranslate2` wrote: the same translations, faster.
+
+The engine's search follows the same rules as ours but for two. Its length limit holds for a call and ours for a
+sentence: so sentences with the same limit, which are those of the same length, go into one call. And it counts EOS
+into the length that it divides by: so all that it found are ranked again by our score.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from seq2seq.data.tokenizer import EOS, Tokenizer
+from seq2seq.errors import UserError
+from seq2seq.inference.bundle import TOKENIZER, Preprocessing, from_plain, read_bytes, read_json
+from seq2seq.inference.export import DESCRIPTION, FORMAT, import_ctranslate2
+from seq2seq.inference.score import length_normalised
+from seq2seq.inference.search import Hypothesis, SearchConfig
+from seq2seq.inference.translator import BATCH_SIZE, LineTranslator
+
+
+class CTranslate2Translator(LineTranslator):
+    """An exported model and CTranslate2's search."""
+
+    def __init__(
+        self,
+        engine: Any,
+        tokenizer: Tokenizer,
+        preprocessing: Preprocessing,
+        search: SearchConfig,
+        *,
+        max_positions: int | None = None,
+        batch_size: int = BATCH_SIZE,
+    ) -> None:
+        """Take a `ctranslate2.Translator` with the tokenizer's vocabulary, and how long a sentence it can hold."""
+        super().__init__(tokenizer, preprocessing, search, batch_size=batch_size)
+        self.engine = engine
+        self.max_positions = max_positions
+        self._names = tokenizer.vocabulary()
+        self._ids = {name: i for i, name in enumerate(self._names)}
+
+    @classmethod
+    def from_folder(cls, folder: Path, device: str = "cpu", *, batch_size: int = BATCH_SIZE) -> "CTranslate2Translator":
+        """Load an exported folder.
+
+        Raises:
+            UserError: it is none, it is damaged or newer than this program, or the engine is not installed.
+        """
+        if not (folder / DESCRIPTION).is_file():
+            raise UserError(
+                f"{folder} holds no {DESCRIPTION}: it was not exported; write one with seq2seq export RUN -o FOLDER"
+            )
+        description = read_json(folder / DESCRIPTION)
+        version = description.get("format")
+        if version != FORMAT:
+            raise UserError(f"{folder / DESCRIPTION} has format {version}, this program reads {FORMAT}; export again")
+        where = str(folder / DESCRIPTION)
+        preprocessing = from_plain(Preprocessing, description.get("preprocessing"), f"{where}: preprocessing")
+        search = from_plain(SearchConfig, description.get("search"), f"{where}: search")
+        tokenizer = Tokenizer(read_bytes(folder / TOKENIZER), preprocessing.lowercase)
+        ctranslate2 = import_ctranslate2()
+        kind, _, number = device.partition(":")
+        try:
+            # Each batch on a core of its own: cores that share a batch wait for one another.
+            engine = ctranslate2.Translator(
+                str(folder),
+                device=kind,
+                device_index=int(number or 0),
+                inter_threads=len(os.sched_getaffinity(0)) if kind == "cpu" else 1,
+                intra_threads=1,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"CTranslate2 cannot load {folder} on device={device}: {error}; export again") from error
+        return cls(
+            engine,
+            tokenizer,
+            preprocessing,
+            search,
+            max_positions=description.get("max_positions"),
+            batch_size=batch_size,
+        )
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The most tokens of a line, EOS not counted, that are read."""
+        limit = self.preprocessing.max_source_tokens
+        return limit if self.max_positions is None else min(limit, self.max_positions - 1)
+
+    def _search(self, sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
+        by_length: dict[int, list[int]] = {}
+        for n in sorted(range(len(sources)), key=lambda n: len(sources[n]), reverse=True):
+            by_length.setdefault(len(sources[n]), []).append(n)
+        waiting = [
+            (n, result)
+            for length, rows in by_length.items()
+            for n, result in zip(rows, self._begin([sources[n] for n in rows], length), strict=True)
+        ]
+        found = {n: self._hypotheses(result.result(), len(sources[n]))[:n_best] for n, result in waiting}
+        return [found[n] for n in range(len(sources))]
+
+    def _begin(self, sources: list[list[int]], length: int) -> list[Any]:
+        """Start to search for the translations of sources of one length."""
+        tokens = [[self._names[i] for i in [*source, EOS]] for source in sources]
+        results: list[Any] = self.engine.translate_batch(
+            tokens,
+            max_batch_size=self.batch_size,
+            asynchronous=True,
+            beam_size=self.search.beam_size,
+            num_hypotheses=self.search.beam_size,  # all, to be ranked by our rule
+            length_penalty=self.search.length_penalty,
+            max_input_length=0,
+            min_decoding_length=0,  # else no translation is empty
+            max_decoding_length=self._limit(length),
+            return_scores=True,
+        )
+        return results
+
+    def _hypotheses(self, result: Any, length: int) -> list[Hypothesis]:
+        alpha = self.search.length_penalty
+        found = []
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            ids = [self._ids[token] for token in tokens]
+            cut = len(ids) >= self._limit(length)
+            log_prob = score * (len(ids) + (not cut)) ** alpha
+            found.append(Hypothesis(ids, log_prob, length_normalised(log_prob, len(ids), alpha), cut))
+        finished = [hypothesis for hypothesis in found if not hypothesis.cut]
+        return sorted(finished or found, key=lambda hypothesis: hypothesis.score, reverse=True)
+
+    def _limit(self, length: int) -> int:
+        """Return the most tokens of a translation, EOS included, of a source of so many without."""
+        limit = self.search.length_limit(length + 1)
+        return limit if self.max_positions is None else min(limit, self.max_positions)

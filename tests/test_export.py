@@ -1,0 +1,161 @@
+"""An exported model gives the translations of the model itself."""
+
+import json
+import random
+import sys
+
+import pytest
+from conftest import PAIRS, learned_by_heart
+
+from seq2seq.errors import UserError
+from seq2seq.inference.bundle import load_bundle, save_bundle
+from seq2seq.inference.engine import CTranslate2Translator
+from seq2seq.inference.export import export_ctranslate2
+from seq2seq.inference.search import SearchConfig
+from seq2seq.inference.translator import Translator
+from seq2seq.models import build_model
+from seq2seq.models.rnn import RNNConfig
+from seq2seq.models.transformer import Norm, Positions, TransformerConfig
+
+
+def tiny_config(**settings) -> TransformerConfig:
+    return TransformerConfig(d_model=32, d_ff=64, num_heads=2, num_layers=2, dropout=0.0, **settings)
+
+
+def random_lines(count: int) -> list[str]:
+    draw = random.Random(1)
+    words = [word for english, _ in PAIRS for word in english.split()]
+    return [" ".join(draw.choices(words, k=draw.randint(1, 12))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_bundle_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    export_ctranslate2(load_bundle(tiny_bundle_folder), folder)
+    return folder
+
+
+# ---- Equality ----
+
+
+@pytest.mark.parametrize("norm", Norm)
+@pytest.mark.parametrize("positions", [Positions.sinusoidal, Positions.learned])
+def test_a_thousand_sentences_become_the_same(tiny_tokenizer, tmp_path, norm, positions):
+    bundle = learned_by_heart(tiny_config(norm=norm, positions=positions), tiny_tokenizer)
+    export_ctranslate2(bundle, tmp_path / "model")
+    lines = [*random_lines(990), *(english for english, _ in PAIRS), "", "  ", "¿", "x"]
+    ours = Translator.from_bundle(bundle).translate(lines)
+    theirs = CTranslate2Translator.from_folder(tmp_path / "model").translate(lines)
+    compared = 0
+    for expected, found in zip(ours, theirs, strict=True):
+        if expected.cut or found.cut:
+            continue
+        assert found.score == pytest.approx(expected.score, abs=1e-4)
+        if found.text != expected.text:  # a tie
+            continue
+        assert found.log_prob == pytest.approx(expected.log_prob, abs=1e-3)
+        compared += 1
+    assert compared > 800
+
+
+def test_the_n_best_are_ranked_by_our_score(tiny_bundle, exported):
+    lines = random_lines(50)
+    ours = Translator.from_bundle(tiny_bundle).translate(lines, n_best=3)
+    theirs = CTranslate2Translator.from_folder(exported).translate(lines, n_best=3)
+    for expected, found in zip(ours, theirs, strict=True):
+        if not (expected.cut or found.cut):
+            scores = [one.score for one in (found, *found.alternatives)]
+            assert scores == pytest.approx([one.score for one in (expected, *expected.alternatives)], abs=1e-4)
+
+
+def test_the_length_limit_is_a_sentence_s_own(tiny_bundle, tmp_path):
+    tiny_bundle.search = SearchConfig(max_length_ratio=0.0, max_length_extra=2)
+    export_ctranslate2(tiny_bundle, tmp_path / "model")
+    (found,) = CTranslate2Translator.from_folder(tmp_path / "model").translate([PAIRS[0][0]])
+    (expected,) = Translator.from_bundle(tiny_bundle).translate([PAIRS[0][0]])
+    assert found.cut
+    assert expected.cut
+    assert found.text == expected.text
+
+
+def test_a_line_longer_than_the_table_of_positions_is_cut_with_a_warning(tiny_tokenizer, tmp_path, caplog):
+    bundle = learned_by_heart(tiny_config(positions=Positions.learned, max_positions=40), tiny_tokenizer)
+    export_ctranslate2(bundle, tmp_path / "model")
+    translator = CTranslate2Translator.from_folder(tmp_path / "model")
+    line = " ".join(["Two green otters"] * 10)
+    (found,) = translator.translate([line])
+    (expected,) = Translator.from_bundle(bundle).translate([line])
+    assert "only the first 39 are read" in caplog.text
+    assert found.cut == expected.cut
+
+
+def test_int8_weights_know_the_same_sentences(tiny_bundle, exported, tmp_path):
+    export_ctranslate2(tiny_bundle, tmp_path / "small", "int8")
+    translator = CTranslate2Translator.from_folder(tmp_path / "small")
+    assert [found.text for found in translator.translate(english for english, _ in PAIRS)] == [de for _, de in PAIRS]
+    assert (tmp_path / "small/model.bin").stat().st_size < (exported / "model.bin").stat().st_size / 2
+
+
+# ---- What cannot be ----
+
+
+def test_other_architectures_are_refused(tiny_bundle, tmp_path):
+    config = RNNConfig(embedding_dim=8, hidden_size=8)
+    tiny_bundle.model, tiny_bundle.config = build_model(config, tiny_bundle.tokenizer.vocab_size), config
+    with pytest.raises(UserError, match="CTranslate2 has no rnn; of our models it runs only the transformer"):
+        export_ctranslate2(tiny_bundle, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("positions", [Positions.relative, Positions.none])
+def test_other_positions_are_refused(tiny_bundle, tmp_path, positions):
+    tiny_bundle.config = tiny_config(positions=positions)
+    with pytest.raises(UserError, match=f"cannot run model.positions={positions.value}; train with sinusoidal or"):
+        export_ctranslate2(tiny_bundle, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_something_else_is_not_overwritten(tiny_bundle, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match="exists and is no exported folder; give --output a new one"):
+        export_ctranslate2(tiny_bundle, tmp_path)
+    assert (tmp_path / "thesis.txt").is_file()
+
+
+def test_a_folder_that_was_not_exported_is_refused(tiny_bundle_folder):
+    with pytest.raises(UserError, match=r"holds no translate.json: it was not exported; write one with seq2seq export"):
+        CTranslate2Translator.from_folder(tiny_bundle_folder)
+
+
+def copied(exported, tmp_path):
+    for file in exported.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path
+
+
+def test_a_newer_format_is_refused(exported, tmp_path):
+    folder = copied(exported, tmp_path)
+    content = json.loads((folder / "translate.json").read_text())
+    (folder / "translate.json").write_text(json.dumps(content | {"format": 2}))
+    with pytest.raises(UserError, match="has format 2, this program reads 1; export again"):
+        CTranslate2Translator.from_folder(folder)
+
+
+def test_damaged_weights_are_refused(exported, tmp_path):
+    folder = copied(exported, tmp_path)
+    (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:1000])
+    with pytest.raises(UserError, match=r"CTranslate2 cannot load .*; export again"):
+        CTranslate2Translator.from_folder(folder)
+
+
+def test_without_the_extra_the_way_to_it_is_named(tiny_bundle, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match=r"ctranslate2 is not installed; pip install 'seq2seq\[ctranslate2\]'"):
+        export_ctranslate2(tiny_bundle, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_tiny_bundle_is_exported_as_it_was_saved(tiny_bundle, exported, tmp_path):
+    save_bundle(tmp_path / "bundle", tiny_bundle)
+    export_ctranslate2(load_bundle(tmp_path / "bundle"), tmp_path / "model")
+    assert (tmp_path / "model/model.bin").read_bytes() == (exported / "model.bin").read_bytes()
