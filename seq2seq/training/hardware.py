@@ -42,7 +42,7 @@ def choose_hardware(settings: TrainerConfig) -> Hardware:
 
 
 def computes_bfloat16_fast(accelerator: str) -> bool:
-    """Whether the device multiplies bfloat16 matrices in hardware: GPUs since Ampere, CPUs with AVX-512 BF16 or AMX."""
+    """Whether the device multiplies bfloat16 matrices in hardware: GPUs since Ampere, CPUs with AVX-512 BF16."""
     if accelerator == "cuda":
         return torch.cuda.get_device_capability() >= (8, 0)
     return torch.cpu._is_avx512_bf16_supported()
