@@ -4,7 +4,7 @@ Peers live in environments of their own, so each is named with its interpreter: 
 """
 
 import typer
-from benchmarks import attention, decode
+from benchmarks import attention, decode, train
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -14,6 +14,7 @@ def benchmark() -> None:
     """Measure speeds, in turns with other programs on the same machine."""
 
 
+app.command("train")(train.main)
 app.command("decode")(decode.main)
 app.command("attention")(attention.main)
 

@@ -8,14 +8,9 @@ from hypothesis import strategies as st
 
 from seq2seq.data.tokenizer import PAD
 from seq2seq.errors import UserError
-from seq2seq.training.optim import (
-    OptimConfig,
-    OptimizerName,
-    Schedule,
-    build_optimizer,
-    learning_rate_factor,
-    smoothed_cross_entropy,
-)
+from seq2seq.training import loss
+from seq2seq.training.loss import smoothed_cross_entropy
+from seq2seq.training.optim import OptimConfig, OptimizerName, Schedule, build_optimizer, learning_rate_factor
 
 
 @given(st.integers(1, 5000), st.integers(1, 20000))
@@ -53,6 +48,27 @@ def test_the_loss_is_torchs_label_smoothed_cross_entropy_summed_over_real_tokens
     torch.testing.assert_close(plain, F.cross_entropy(*flat, ignore_index=PAD, reduction="sum").detach())
     ours, theirs = (torch.autograd.grad(loss, logits)[0] for loss in (smoothed, expected))
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+def test_the_loss_does_not_depend_on_how_many_rows_are_worked_on_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = torch.randn(3, 5, 11, generator=torch.Generator().manual_seed(1), dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([[5, 6, 3, PAD, PAD], [7, 3, PAD, PAD, PAD], [8, 9, 10, 4, 3]])
+    at_once = smoothed_cross_entropy(logits, targets, PAD, 0.1)[0]
+    monkeypatch.setattr(loss, "_CHUNK", 22)
+    by_two = smoothed_cross_entropy(logits, targets, PAD, 0.1)[0]
+    torch.testing.assert_close(by_two, at_once, rtol=0, atol=1e-10)
+    ours, expected = (torch.autograd.grad(value, logits)[0] for value in (by_two, at_once))
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-10)
+
+
+def test_bfloat16_logits_lose_nothing_but_the_rounding_of_their_gradient() -> None:
+    logits = torch.randn(2, 3, 50, generator=torch.Generator().manual_seed(1)).bfloat16().requires_grad_()
+    targets = torch.tensor([[5, 6, 3], [7, 3, PAD]])
+    wide = logits.detach().double().requires_grad_()
+    ours, expected = (smoothed_cross_entropy(x, targets, PAD, 0.1)[0] for x in (logits, wide))
+    torch.testing.assert_close(ours.double(), expected, rtol=1e-6, atol=0)
+    (gradient,), (exact,) = torch.autograd.grad(ours, logits), torch.autograd.grad(expected, wide)
+    torch.testing.assert_close(gradient, exact.bfloat16(), rtol=0.01, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,12 @@ def masked_softmax(
 ) -> Float[Tensor, "*B Q S"]:
     """Softmax over the keys, exactly 0 where `hidden_mask` (broadcastable to the scores) is True.
 
-    Every query must see at least one key; sources end in EOS and windows are never empty, so it does.
+    Every query must see at least one key; sources end in EOS and windows are never empty, so it does. Computed in
+    float32 or better: sums of bfloat16 numbers would be rough, and slow on a CPU.
     """
     if hidden_mask is not None:
         scores = scores.masked_fill(hidden_mask, -math.inf)
-    return scores.softmax(dim=-1)
+    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
 
 def attend(
@@ -50,7 +51,7 @@ def attend(
     weights = masked_softmax(scores, hidden_mask)
     if factor is not None:
         weights = weights * factor
-    return weights @ values, weights
+    return weights.to(values.dtype) @ values, weights
 
 
 # ---- Bahdanau, Cho, Bengio (2015): additive ----
@@ -238,18 +239,22 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R H T S"] | None]:
         """Attend from each of R = N*K rows to the keys of its sentence.
 
-        `hidden_mask` broadcasts to (N, H, K*T, S). A fused kernel serves unless the weights are asked for.
+        `hidden_mask` broadcasts to (N, H, K*T, S). Unless the weights are asked for, a fused kernel serves on GPUs and
+        wherever no gradient is needed.
         """
         rows, steps, _ = x.shape
         sentences, _, length, _ = source.keys.shape
         queries = self._split_heads(by_sentence(self.query(x), sentences))  # (N, H, K*T, d)
         position_scores = None if self.relative is None else self.relative(queries, length)
-        if need_weights:
+        # On a CPU the fused kernel's backward pass is slow, in bfloat16 by far: these few products train faster.
+        trains_on_cpu = queries.requires_grad and queries.device.type == "cpu"
+        if need_weights or trains_on_cpu:
             scores = scaled_dot_scores(queries, source.keys)
             if position_scores is not None:
                 scores = scores + position_scores
-            context, weights = attend(scores, source.values, hidden_mask)
-            weights = weights.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)  # (R, H, T, S)
+            context, shared = attend(scores, source.values, hidden_mask)  # (N, H, K*T, d), (N, H, K*T, S)
+            by_row = shared.unflatten(2, (-1, steps)).transpose(1, 2).flatten(0, 1)  # (R, H, T, S)
+            weights = by_row if need_weights else None
         else:
             visible = _visible(hidden_mask, position_scores)
             context = F.scaled_dot_product_attention(queries, *source, attn_mask=visible)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.models.checks import check_dropout, check_sizes
+from seq2seq.models.dropout import Dropout
 from seq2seq.models.interface import Decoder, DecoderOutput, Encoder, EncoderOutput, Seq2Seq, padding_mask
 
 
@@ -87,7 +88,7 @@ class RNNEncoder(Encoder):
         states = 2 if cell is nn.LSTM else 1
         self.summary_size = hidden_size if bidirectional else states * num_layers * hidden_size
         self.embedding = nn.Embedding(vocab_size, embedding_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.rnn = stacked_rnn(cell, embedding_dim, hidden_size, num_layers, dropout, bidirectional)
 
     def forward(
@@ -173,7 +174,7 @@ class MaxoutReadout(nn.Module):
     def __init__(self, input_size: int, readout_size: int, vocab_size: int, dropout: float) -> None:
         super().__init__()
         self.hidden = nn.Linear(input_size, 2 * readout_size)  # U, V and C side by side
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(readout_size, vocab_size)
 
     def forward(
@@ -209,7 +210,7 @@ class ChoDecoder(Decoder[RNNMemory, GRUState]):
         self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
         self.context = nn.Linear(summary_size, size)  # V
         self.start = nn.Linear(size, layers * size)  # V'
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.rnn = stacked_rnn(nn.GRU, config.embedding_dim + size, size, layers, config.dropout)
         self.readout = MaxoutReadout(2 * size + config.embedding_dim, config.readout_size, vocab_size, config.dropout)
 
@@ -250,7 +251,7 @@ class SutskeverDecoder(Decoder[RNNMemory, LSTMState]):
         assert summary_size == 2 * layers * size
         self.num_layers = layers
         self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.rnn = stacked_rnn(nn.LSTM, config.embedding_dim, size, layers, config.dropout)
         self.output = nn.Linear(size, vocab_size)
 

@@ -26,6 +26,7 @@ from seq2seq.models.attention import (
     outside_window,
 )
 from seq2seq.models.checks import check_dropout, check_sizes
+from seq2seq.models.dropout import Dropout
 from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput, Seq2Seq, by_row, by_sentence
 from seq2seq.models.rnn import LSTMState, MaxoutReadout, RNNEncoder, lstm_start, rows_first, run_rnn, stacked_rnn
 
@@ -94,7 +95,7 @@ class BahdanauDecoder(Decoder[AttentionMemory, BahdanauState]):
         size, embedding_dim = config.hidden_size, config.embedding_dim
         self.readout_state = config.readout_state
         self.embedding = nn.Embedding(vocab_size, embedding_dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.start = nn.Linear(summary_size, size)  # W_s
         self.score = AdditiveScore(size, values_size, config.attention_size)
         self.cell = nn.GRUCell(embedding_dim + values_size, size)
@@ -225,7 +226,7 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         self.input_feeding = config.input_feeding
         self.max_source_length = config.max_source_length if config.score is Score.location else None
         self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         fed = size if config.input_feeding else 0
         self.rnn = stacked_rnn(nn.LSTM, config.embedding_dim + fed, size, config.num_layers, config.dropout)
         self.score = _build_score(config, values_size)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from seq2seq.errors import UserError
 from seq2seq.models.attention import KeysValues, MultiHeadAttention, causal_mask
 from seq2seq.models.checks import check_dropout, check_sizes
+from seq2seq.models.dropout import Dropout
 from seq2seq.models.interface import Decoder, DecoderOutput, Encoder, EncoderOutput, Seq2Seq, padding_mask
 from seq2seq.models.rnn_attention import (
     AttentionMemory,
@@ -112,7 +113,7 @@ class Embedding(nn.Module):
         if config.positions is Positions.learned:
             self.places = nn.Embedding(config.max_positions, config.d_model)
             nn.init.normal_(self.places.weight, std=config.d_model**-0.5)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, tokens: Int[Tensor, "R T"], past: int = 0) -> Float[Tensor, "R T D"]:
         """Embed tokens that follow `past` others."""
@@ -132,7 +133,7 @@ class Residual(nn.Module):
     def __init__(self, config: TransformerEncoderConfig) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.pre = config.norm is Norm.pre
 
     def before(self, x: Float[Tensor, "R T D"]) -> Float[Tensor, "R T D"]:
@@ -141,7 +142,7 @@ class Residual(nn.Module):
 
     def after(self, x: Float[Tensor, "R T D"], change: Float[Tensor, "R T D"]) -> Float[Tensor, "R T D"]:
         """Add what the sub-layer wrote."""
-        x = x + self.dropout(change)
+        x = x + self.dropout(change.to(x.dtype))  # autocast: the sum stays in float32
         return x if self.pre else self.norm(x)
 
 

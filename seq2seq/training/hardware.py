@@ -35,11 +35,17 @@ def choose_hardware(settings: TrainerConfig) -> Hardware:
     accelerator = "cuda" if has_gpu and settings.accelerator is not Accelerator.cpu else "cpu"
     precision = settings.precision
     if precision is Precision.auto:
-        fast = accelerator == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
-        precision = Precision.bf16_mixed if fast else Precision.float32
+        precision = Precision.bf16_mixed if computes_bfloat16_fast(accelerator) else Precision.float32
     if accelerator == "cpu" and precision is Precision.fp16_mixed:
         raise UserError("trainer.precision=fp16_mixed needs a CUDA GPU; use bf16_mixed or float32 on a CPU")
     return Hardware(accelerator, precision)
+
+
+def computes_bfloat16_fast(accelerator: str) -> bool:
+    """Whether the device multiplies bfloat16 matrices in hardware: GPUs since Ampere, CPUs with AVX-512 BF16."""
+    if accelerator == "cuda":
+        return torch.cuda.get_device_capability() >= (8, 0)
+    return torch.cpu._is_avx512_bf16_supported()
 
 
 def machine() -> dict[str, Any]:

@@ -16,7 +16,9 @@ from torch import Tensor
 from seq2seq.data.batch import Batch
 from seq2seq.data.tokenizer import PAD
 from seq2seq.models.interface import Seq2Seq
-from seq2seq.training.optim import OptimConfig, build_optimizer, learning_rate_factor, smoothed_cross_entropy
+from seq2seq.training.loss import smoothed_cross_entropy
+from seq2seq.training.optim import OptimConfig, build_optimizer, learning_rate_factor
+from seq2seq.training.settings import Precision
 
 
 class TranslationModule(L.LightningModule):
@@ -46,7 +48,9 @@ class TranslationModule(L.LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """One optimizer; the learning rate changes with every update."""
-        optimizer = build_optimizer(self.model.parameters(), self.optim)
+        # float16's gradients are unscaled, then clipped, before the update; a fused one would unscale them itself.
+        fused = self.trainer.precision != Precision.fp16_mixed.value
+        optimizer = build_optimizer(self.model.parameters(), self.optim, fused=fused)
         factor = learning_rate_factor(self.optim, self.total_steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}

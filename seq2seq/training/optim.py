@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 import torch
-from torch import Tensor
 
 from seq2seq.errors import UserError
 
@@ -83,8 +82,10 @@ def _check(name: str, value: float, holds: bool, rule: str) -> None:
         raise UserError(f"optim.{name}={value} must be {rule}")
 
 
-def build_optimizer(parameters: Iterable[torch.nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
-    """Return the optimizer that a configuration describes."""
+def build_optimizer(
+    parameters: Iterable[torch.nn.Parameter], config: OptimConfig, *, fused: bool = True
+) -> torch.optim.Optimizer:
+    """Return the optimizer that a configuration describes; `fused`: Adam's update is one pass over all numbers."""
     if config.name is OptimizerName.adadelta:
         return torch.optim.Adadelta(
             parameters, lr=config.lr, rho=0.95, eps=config.eps, weight_decay=config.weight_decay
@@ -93,7 +94,7 @@ def build_optimizer(parameters: Iterable[torch.nn.Parameter], config: OptimConfi
         return torch.optim.SGD(parameters, lr=config.lr, weight_decay=config.weight_decay)
     adam = torch.optim.Adam if config.name is OptimizerName.adam else torch.optim.AdamW
     betas = (config.beta1, config.beta2)
-    return adam(parameters, lr=config.lr, betas=betas, eps=config.eps, weight_decay=config.weight_decay)
+    return adam(parameters, lr=config.lr, betas=betas, eps=config.eps, weight_decay=config.weight_decay, fused=fused)
 
 
 def learning_rate_factor(config: OptimConfig, total_steps: int) -> Callable[[int], float]:
@@ -118,20 +119,3 @@ def learning_rate_factor(config: OptimConfig, total_steps: int) -> Callable[[int
         return 1.0
 
     return factor
-
-
-def smoothed_cross_entropy(logits: Tensor, targets: Tensor, padding_id: int, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return the label-smoothed loss, which is minimised, and the plain one, which is reported: sums over real tokens.
-
-    Args:
-        logits: (B, T, V); computed with in float32 or better.
-        targets: (B, T), `padding_id` where there is no token.
-        padding_id: the id that is left out.
-        smoothing: epsilon; the target distribution is (1 - epsilon) one-hot + epsilon uniform over V.
-    """
-    log_probs = logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    real = targets != padding_id  # (B, T)
-    plain = -log_probs.gather(-1, targets[..., None]).squeeze(-1)
-    uniform = -log_probs.mean(dim=-1)
-    smoothed = (1 - smoothing) * plain + smoothing * uniform
-    return (smoothed * real).sum(), (plain.detach() * real).sum()

@@ -16,7 +16,7 @@ from seq2seq.inference.bundle import Preprocessing
 from seq2seq.inference.search import SearchConfig
 from seq2seq.inference.translator import Translator
 from seq2seq.models.interface import Seq2Seq
-from seq2seq.training.optim import smoothed_cross_entropy
+from seq2seq.training.loss import smoothed_cross_entropy
 
 _NO_LIMIT = 2**31 - 1
 

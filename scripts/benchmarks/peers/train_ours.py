@@ -1,0 +1,36 @@
+"""Our training step, in float32 and in bfloat16."""
+
+import sys
+from functools import partial
+
+import torch
+from protocol import load_batches, serve
+
+from seq2seq.data.tokenizer import PAD
+from seq2seq.models import ARCHITECTURES, build_model
+from seq2seq.training.loss import smoothed_cross_entropy
+from seq2seq.training.optim import OptimConfig, build_optimizer
+
+file, name, vocab_size, seed = sys.argv[1:]
+optim = OptimConfig()
+
+
+def contestant(amp: bool) -> partial[None]:
+    """Return a training step on a model of its own."""
+    torch.manual_seed(int(seed))
+    model = build_model(ARCHITECTURES[name].config(), int(vocab_size))
+    return partial(step, model, build_optimizer(model.parameters(), optim), amp)
+
+
+def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, amp: bool, batch: dict[str, torch.Tensor]) -> None:
+    """Make one update."""
+    with torch.autocast("cpu", torch.bfloat16, enabled=amp):
+        logits = model(batch["src"], batch["src_lengths"], batch["tgt_in"]).logits
+        loss, _ = smoothed_cross_entropy(logits, batch["tgt_out"], PAD, optim.label_smoothing)
+    (loss / (batch["tgt_out"] != PAD).sum()).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), optim.clip_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+serve({"float32": contestant(False), "bf16_mixed": contestant(True)}, load_batches(file), ["torch"])
