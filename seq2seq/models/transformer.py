@@ -62,7 +62,7 @@ class TransformerEncoderConfig:
     d_model: int = 128
     d_ff: int = 256
     num_heads: int = 4
-    num_layers: int = 4
+    num_layers: int = 2
     positions: Positions = Positions.sinusoidal
     max_positions: int = 512
     max_distance: int = 16
