@@ -72,7 +72,7 @@ def start(command: list[str], world: int, variables: Variables, folder: Path) ->
     ]
 
 
-def outputs(processes: list[subprocess.Popen[str]], timeout: float = 180) -> list[tuple[str, str]]:
+def outputs(processes: list[subprocess.Popen[str]], timeout: float = 600) -> list[tuple[str, str]]:
     try:
         return [process.communicate(timeout=timeout) for process in processes]
     finally:
@@ -164,7 +164,7 @@ def test_processes_train_as_one_process_does_that_accumulates_as_many_batches(tm
 def test_trainer_devices_makes_one_run_whose_files_are_written_once(tmp_path: Path) -> None:
     for run, more in (("two", ["trainer.devices=2"]), ("one", ["trainer.accumulate_grad_batches=2"])):
         command = [*MAIN, *arguments(tmp_path, "trainer.max_epochs=2", f"run_dir={run}", *more)]
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
         assert result.returncode == 0, result.stderr
         assert result.stdout.count("test: BLEU") == 1
         assert result.stderr.count("translating test") == 1
@@ -180,7 +180,7 @@ def test_trainer_devices_makes_one_run_whose_files_are_written_once(tmp_path: Pa
 
 def test_the_jobs_of_a_sweep_run_one_after_the_other_each_with_its_own_processes(tmp_path: Path) -> None:
     command = [*MAIN, "-m", *arguments(tmp_path, "trainer.max_steps=2", "trainer.devices=2", "seed=1,2")]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("test: BLEU") == 2
     (sweep,) = (tmp_path / "runs").iterdir()
@@ -206,7 +206,7 @@ def running(folder: Path, world: int) -> subprocess.Popen[str]:
     """Start a run that would not end, and wait for its first update."""
     more = ["trainer.max_epochs=100000", f"trainer.devices={world}", "run_dir=run", "trainer.validate_every=100000"]
     process = subprocess.Popen([*MAIN, *arguments(folder, *more)], cwd=folder, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 600
     while not (folder / "run" / "metrics.csv").exists():
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()[1]
@@ -279,7 +279,7 @@ def test_processes_started_from_outside_make_one_run(tmp_path: Path, variables: 
 def test_a_signal_to_one_process_stops_all_that_torchrun_has_started(tmp_path: Path) -> None:
     more = ["trainer.max_epochs=100000", "run_dir=run", "trainer.validate_every=100000"]
     processes = start([*MAIN, *arguments(tmp_path, *more)], 2, torchrun, tmp_path)
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 600
     while not (tmp_path / "run/metrics.csv").exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -303,11 +303,11 @@ def test_processes_from_outside_end_together_if_the_first_cannot_start(tmp_path:
 
 def test_the_environment_says_which_process_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outside() is None
-    for variables, origin in ((torchrun, "torchrun"), (srun, "srun")):
+    for variables, launcher in ((torchrun, "torchrun"), (srun, "srun")):
         with monkeypatch.context() as patched:
             for name, value in variables(2, 4, 1).items():
                 patched.setenv(name, value)
-            assert outside() == Processes(2, 4, 2, origin)
+            assert outside() == Processes(2, 4, 2, launcher)
         with monkeypatch.context() as patched:
             for name, value in variables(0, 1, 1).items():
                 patched.setenv(name, value)

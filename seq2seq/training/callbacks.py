@@ -31,6 +31,7 @@ from seq2seq.training.validation import Validation, Validator
 
 logger = logging.getLogger(__name__)
 
+_ECHO_SECONDS = 3
 _SILENCE_SECONDS = 30  # the longest time without a line of the log, but for validation
 
 
@@ -310,6 +311,7 @@ class StopOnSignal(L.Callback):
 
     def __init__(self, course: Course) -> None:
         self._course = course
+        self._received_at = 0.0
         self._received: int | None = None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -319,11 +321,13 @@ class StopOnSignal(L.Callback):
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._received is not None:
+            if self._course.processes.launcher and time.monotonic() - self._received_at < _ECHO_SECONDS:
+                return  # the launcher has passed on the Ctrl-C that the terminal sends to all processes
             if sys.stderr.isatty():
                 sys.stderr.write("\x1b[?25h\n")  # the cursor, which the bar hides
                 sys.stderr.flush()
             os._exit(128 + number)
-        self._received = number
+        self._received, self._received_at = number, time.monotonic()
         logger.warning("stopping after this update (once more: at once, without saving)")
 
     def on_train_batch_end(

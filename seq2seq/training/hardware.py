@@ -38,7 +38,7 @@ def choose_hardware(settings: TrainerConfig, outside: Processes | None = None) -
     """
     if outside is not None and settings.devices not in (1, outside.world):
         raise UserError(
-            f"trainer.devices={settings.devices}, but {outside.origin} has started {outside.world} processes: leave "
+            f"trainer.devices={settings.devices}, but {outside.launcher} has started {outside.world} processes: leave "
             "trainer.devices out"
         )
     has_gpu = torch.cuda.is_available()

@@ -40,13 +40,13 @@ class Processes(NamedTuple):
         rank: its number, from 0.
         world: how many there are, on all machines.
         local_rank: its number on its own machine, which is also the number of its GPU.
-        origin: who has started the others, in words.
+        launcher: the program that has started them all; None if the first has started the others.
     """
 
     rank: int = 0
     world: int = 1
     local_rank: int = 0
-    origin: str = "trainer.devices"
+    launcher: str | None = None
 
     @property
     def is_first(self) -> bool:
@@ -124,14 +124,14 @@ def outside() -> Processes | None:
     """Return this process as torchrun or srun describe it; None if it was started without them, or alone."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-        origin = "torchrun"
+        launcher = "torchrun"
     elif "SLURM_STEP_NUM_TASKS" in os.environ:  # of the step, which srun makes: a batch script itself has none
         names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
-        origin = "srun"
+        launcher = "srun"
     else:
         return None
     rank, world, local_rank = (int(os.environ[name]) for name in names)
-    return Processes(rank, world, local_rank, origin) if world > 1 else None
+    return Processes(rank, world, local_rank, launcher) if world > 1 else None
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def joined(processes: Processes, store: Store | None = None) -> Iterator[None]:
 
 @cache
 def _outside_store(processes: Processes) -> Store:
-    if processes.origin == "torchrun":
+    if processes.launcher == "torchrun":
         store, _, _ = next(rendezvous("env://", timeout=_PATIENCE))
         return store
     slurm = SLURMEnvironment()
