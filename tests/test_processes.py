@@ -139,7 +139,9 @@ def test_a_batch_without_pairs_has_no_loss_and_a_gradient_of_zero(name: str) -> 
     assert all((p.grad == 0).all() for p in model.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize("name", list(TINY))
+@pytest.mark.parametrize(
+    "name", [name if name == "transformer" else pytest.param(name, marks=pytest.mark.slow) for name in TINY]
+)
 def test_processes_train_as_one_process_does_that_accumulates_as_many_batches(tmp_path: Path, name: str) -> None:
     """In float64, with dropout, which is that of the batch whoever takes it."""
     for world in (2, 3):
@@ -178,6 +180,7 @@ def test_trainer_devices_makes_one_run_whose_files_are_written_once(tmp_path: Pa
     assert hypotheses[0] == hypotheses[1]
 
 
+@pytest.mark.slow
 def test_the_jobs_of_a_sweep_run_one_after_the_other_each_with_its_own_processes(tmp_path: Path) -> None:
     command = [*MAIN, "-m", *arguments(tmp_path, "trainer.max_steps=2", "trainer.devices=2", "seed=1,2")]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
@@ -189,7 +192,7 @@ def test_the_jobs_of_a_sweep_run_one_after_the_other_each_with_its_own_processes
     assert all((run / "bundle" / "metrics.json").is_file() for run in runs)
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_processes_resume_exactly(tmp_path: Path, world: int) -> None:
     whole = tiny_settings(tmp_path, "whole", max_steps=7, max_epochs=99, devices=world)
     fit(whole)
@@ -227,7 +230,7 @@ def assert_gone(pids: list[int], seconds: float) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_run_of_two_processes_saves_its_state_and_leaves_no_process(tmp_path: Path, number: int) -> None:
     process = running(tmp_path, 2)
     pids = others(process.pid)
@@ -252,6 +255,7 @@ def test_if_a_process_is_killed_all_end_within_a_minute_and_say_so(tmp_path: Pat
     assert_gone(pids, 5)
 
 
+@pytest.mark.slow
 def test_if_the_first_process_is_killed_the_others_end(tmp_path: Path) -> None:
     process = running(tmp_path, 3)
     pids = others(process.pid)
@@ -276,6 +280,7 @@ def test_processes_started_from_outside_make_one_run(tmp_path: Path, variables: 
         assert [row["step"] for row in csv.DictReader(stream)] == ["1", "2", "2"]
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_process_stops_all_that_torchrun_has_started(tmp_path: Path) -> None:
     more = ["trainer.max_epochs=100000", "run_dir=run", "trainer.validate_every=100000"]
     processes = start([*MAIN, *arguments(tmp_path, *more)], 2, torchrun, tmp_path)
