@@ -45,7 +45,12 @@ def torchrun(rank: int, world: int, port: int) -> dict[str, str]:
 
 def srun(rank: int, world: int, port: int) -> dict[str, str]:
     return {
-        **{"SLURM_JOB_ID": "12", "SLURM_NODELIST": "localhost", "MASTER_PORT": str(port), "SLURM_NTASKS": str(world)},
+        **{
+            "SLURM_JOB_ID": "12",
+            "SLURM_STEP_NODELIST": "localhost",
+            "MASTER_PORT": str(port),
+            "SLURM_NTASKS": str(world),
+        },
         **{"SLURM_STEP_NUM_TASKS": str(world), "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
     }
 
@@ -78,6 +83,7 @@ def outputs(processes: list[subprocess.Popen[str]], timeout: float = 600) -> lis
     finally:
         for process in processes:
             process.kill()
+            process.communicate()
 
 
 def train_in_float64(config: TrainConfig, world: int, folder: Path) -> None:
@@ -209,12 +215,16 @@ def running(folder: Path, world: int) -> subprocess.Popen[str]:
     """Start a run that would not end, and wait for its first update."""
     more = ["trainer.max_epochs=100000", f"trainer.devices={world}", "run_dir=run", "trainer.validate_every=100000"]
     process = subprocess.Popen([*MAIN, *arguments(folder, *more)], cwd=folder, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 600
-    while not (folder / "run" / "metrics.csv").exists():
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.1)
+    wait_for(folder / "run" / "metrics.csv", [process])
     return process
+
+
+def wait_for(file: Path, processes: list[subprocess.Popen[str]]) -> None:
+    deadline = time.monotonic() + 600
+    while not file.exists():
+        if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
+            raise AssertionError(outputs(processes, 1))
+        time.sleep(0.1)
 
 
 def others(first: int) -> list[int]:
@@ -284,12 +294,9 @@ def test_processes_started_from_outside_make_one_run(tmp_path: Path, variables: 
 def test_a_signal_to_one_process_stops_all_that_torchrun_has_started(tmp_path: Path) -> None:
     more = ["trainer.max_epochs=100000", "run_dir=run", "trainer.validate_every=100000"]
     processes = start([*MAIN, *arguments(tmp_path, *more)], 2, torchrun, tmp_path)
-    deadline = time.monotonic() + 600
-    while not (tmp_path / "run/metrics.csv").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(tmp_path / "run/metrics.csv", processes)
     processes[1].send_signal(signal.SIGTERM)
-    told = outputs(processes, 60)
+    told = outputs(processes)
     assert [process.returncode for process in processes] == [143, 143]
     assert "interrupted; the state is in run/checkpoints/last.ckpt" in told[0][1]
     assert told[1] == ("", "")

@@ -142,14 +142,13 @@ def joined(processes: Processes, store: Store | None = None) -> Iterator[None]:
         processes: which one this is.
         store: where they meet; left open: where torchrun or srun say.
     """
-    if store is None:
-        store = _outside_store(processes)
+    if store is None:  # one and the same for all runs of a sweep, which meet one after the other
+        store = PrefixStore(f"run {next(_joined)}", _outside_store(processes))
     # Tensors of a GPU travel by NCCL, all others by gloo: numbers that only the CPU needs never wait for a GPU.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    meeting = PrefixStore(f"run {next(_joined)}", store)  # the runs of a sweep meet one after the other
     with _peers():
         dist.init_process_group(
-            backend, store=meeting, rank=processes.rank, world_size=processes.world, timeout=_PATIENCE
+            backend, store=store, rank=processes.rank, world_size=processes.world, timeout=_PATIENCE
         )
     try:
         yield
@@ -162,8 +161,9 @@ def _outside_store(processes: Processes) -> Store:
     if processes.launcher == "torchrun":
         store, _, _ = next(rendezvous("env://", timeout=_PATIENCE))
         return store
-    slurm = SLURMEnvironment()
-    return meeting_point(slurm.main_address, slurm.main_port, processes)
+    first = SLURMEnvironment.resolve_root_node_address(os.environ["SLURM_STEP_NODELIST"])
+    port = 15_000 + int(os.environ["SLURM_JOB_ID"]) % 10_000  # which all processes of a job can tell
+    return meeting_point(os.environ.get("MASTER_ADDR", first), int(os.environ.get("MASTER_PORT", port)), processes)
 
 
 def meeting_point(address: str, port: int, processes: Processes) -> TCPStore:
