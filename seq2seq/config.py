@@ -157,7 +157,8 @@ def main() -> None:
                 config.run_dir = str(_new_run_dir(config, started, sweep_dir))
             from seq2seq.training.fit import fit  # here, since it takes seconds, and a wrong option should not
 
-            sys.stdout.write(fit(config, may_rename=not is_named) + "\n")
+            if summary := fit(config, may_rename=not is_named):
+                sys.stdout.write(summary + "\n")
         except UserError as error:
             exit_code = _report(error, 2)
         except Interrupted as interruption:
@@ -180,7 +181,8 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _report(error: UserError | Interrupted, exit_code: int, way_on: str = "") -> int:
-    sys.stderr.write(f"seq2seq: {'error: ' if isinstance(error, UserError) else ''}{error}{way_on}\n")
+    if str(error):  # else another process says it
+        sys.stderr.write(f"seq2seq: {'error: ' if isinstance(error, UserError) else ''}{error}{way_on}\n")
     return exit_code
 
 
@@ -221,7 +223,7 @@ def _new_run_dir(config: TrainConfig, started: str, sweep_dir: Path) -> Path:
 # What may change in a resumed run: how long, where, and what is written; not what decides the batches and the model.
 _MAY_CHANGE_ON_RESUME = (
     *("trainer." + name for name in ("max_epochs", "max_steps", "max_minutes", "patience", "validate_every")),
-    *("trainer." + name for name in ("checkpoint_minutes", "accelerator", "num_workers")),
+    *("trainer." + name for name in ("checkpoint_minutes", "accelerator", "devices", "num_workers")),
     *("logger.tensorboard", "logger.every", "logger.samples"),
     *("search." + entry.name for entry in fields(SearchConfig)),
 )

@@ -18,6 +18,7 @@ from seq2seq.data.prepare import prepare
 from seq2seq.errors import UserError
 from seq2seq.models import build_model
 from seq2seq.training.checkpoints import Checkpoints, load, save
+from seq2seq.training.datamodule import BatchStream
 from seq2seq.training.fit import choose_weights, fit
 from seq2seq.training.optim import OptimConfig, Schedule
 from seq2seq.training.settings import LoggerConfig
@@ -97,6 +98,39 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(
     steps = [int(row["step"]) for row in rows(tmp_path / "pieces") if row["train/loss"]]
     assert steps == sorted(steps)
     assert steps[-1] == 7
+
+
+@pytest.mark.parametrize(
+    ("accumulated", "validate_every", "stops"),
+    [(4, None, [2, 5]), (1, 2, [4, 5]), (1, None, [4, 7])],
+    ids=["twice, with accumulation", "after a validation within an epoch", "at the end of an epoch"],
+)
+def test_where_and_how_often_a_run_stopped_does_not_show_in_its_weights(
+    tmp_path: Path, accumulated: int, validate_every: int | None, stops: list[int]
+) -> None:
+    options = {"max_epochs": 99, "accumulate_grad_batches": accumulated, "validate_every": validate_every}
+    whole = tiny_settings(tmp_path, "whole", max_steps=9, **options)
+    if stops[-1] == 7:  # the epochs have 7 batches
+        corpus = prepare(whole.data, whole.tokenizer)
+        stream = BatchStream(corpus.train, batch_tokens=whole.trainer.batch_tokens, seed=whole.seed, epochs=1)
+        assert stream.batches_of(0) == 7
+    fit(whole)
+    piece = replace(whole, run_dir=str(tmp_path / "pieces"))
+    for stop in (*stops, 9):
+        fit(replace(piece, trainer=replace(whole.trainer, max_steps=stop)))
+        piece.resume = piece.run_dir
+    expected, resumed = weights(tmp_path / "whole"), weights(tmp_path / "pieces")
+    assert all(torch.equal(expected[key], resumed[key]) for key in expected)
+
+
+def test_a_finished_run_whose_last_update_was_not_full_goes_on_with_the_next_epoch(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_epochs=1, accumulate_grad_batches=4)
+    fit(config)
+    further = replace(config, resume=config.run_dir, trainer=replace(config.trainer, max_epochs=2))
+    fit(further)
+    tokens = int(prepare(config.data, config.tokenizer).train.tgt_lengths.sum())
+    seen = [int(row["target_tokens"]) for row in rows(tmp_path / "run") if row["validation/bleu"]]
+    assert seen == [tokens, 2 * tokens]
 
 
 def test_a_plateau_survives_a_stop(tmp_path: Path) -> None:

@@ -222,6 +222,7 @@ def test_half_precision_on_a_cpu_is_refused(tmp_path: Path) -> None:
         ("max_steps", 0, "at least 1"),
         ("batch_tokens", 0, "at least 1"),
         ("accumulate_grad_batches", 0, "at least 1"),
+        ("devices", 0, "at least 1"),
         ("validate_every", 0, "at least 1"),
         ("patience", 0, "at least 1"),
         ("max_minutes", 0.0, "above 0"),

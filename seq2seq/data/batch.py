@@ -48,6 +48,12 @@ def collate(src: Sequence[Ids], tgt: Sequence[Ids], pair_ids: Ids) -> Batch:
     )
 
 
+def empty_batch() -> Batch:
+    """Return a batch without pairs: one row without target tokens, so that its loss and its gradient are 0."""
+    end, begin, nothing = (torch.tensor([[token]]) for token in (EOS, BOS, PAD))
+    return Batch(end, torch.ones(1, dtype=torch.int64), begin, nothing, torch.zeros(0, dtype=torch.int64), 0)
+
+
 def _padded(rows: Sequence[Ids]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     padded = np.full((len(rows), lengths.max()), PAD, dtype=np.int64)

@@ -20,15 +20,18 @@ from seq2seq.data.batch import Batch
 from seq2seq.errors import Interrupted, UserError
 from seq2seq.training.checkpoints import Checkpoints
 from seq2seq.training.datamodule import BatchStream, Place
+from seq2seq.training.divergence import DivergenceCheck
 from seq2seq.training.loggers import BoardLogger
 from seq2seq.training.module import TranslationModule
 from seq2seq.training.optim import OptimConfig, Schedule
+from seq2seq.training.processes import Processes
 from seq2seq.training.progress import Bar, clock
 from seq2seq.training.settings import LoggerConfig, TrainerConfig
 from seq2seq.training.validation import Validation, Validator
 
 logger = logging.getLogger(__name__)
 
+_ECHO_SECONDS = 3
 _SILENCE_SECONDS = 30  # the longest time without a line of the log, but for validation
 
 
@@ -43,6 +46,7 @@ class Course(L.Callback):
         validations_since_best: how many have passed without a better one ...
         stalled: ... and how many of them since schedule=plateau lowered the rate.
         updates: made so far.
+        batches: seen so far, by all processes.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Course(L.Callback):
         checkpoints: Checkpoints,
         bar: Bar,
         corpus: str,
+        divergence: DivergenceCheck,
     ) -> None:
         self.settings = trainer
         self.logs = logs
@@ -65,36 +70,50 @@ class Course(L.Callback):
         self.checkpoints = checkpoints
         self.bar = bar
         self.corpus = corpus
+        self.divergence = divergence
+        self.processes = stream.processes
         self.seconds = 0.0
         self.target_tokens = 0
         self.best_bleu: float | None = None
         self.validations_since_best = 0
         self.stalled = 0
         self.updates = 0
+        self.batches = 0
+        self._tokens = 0  # of this process, in the update that is being made
         self._window = _Window()
         self._clock = self._told_at = time.monotonic()
 
     # ---- What a checkpoint keeps ----
 
-    _KEPT = ("seconds", "target_tokens", "best_bleu", "validations_since_best", "stalled", "updates")
+    _KEPT = ("seconds", "target_tokens", "best_bleu", "validations_since_best", "stalled", "updates", "batches")
 
     def state_dict(self) -> dict[str, Any]:
         """Return plain numbers, and the fingerprint."""
-        return {"corpus": self.corpus, **{name: getattr(self, name) for name in self._KEPT}}
+        return {
+            "corpus": self.corpus,
+            "processes": self.processes.world,
+            **{name: getattr(self, name) for name in self._KEPT},
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there; a UserError if the corpus is another one now."""
+        """Go on from there; a UserError if the corpus or the number of processes is another one now."""
         if state_dict["corpus"] != self.corpus:
             raise UserError(
                 f"the corpus has changed since this run began (fingerprint {state_dict['corpus']}, now {self.corpus}): "
                 "bring its files back, or start a new run"
             )
+        if state_dict["processes"] != self.processes.world:
+            raise UserError(
+                f"this run was trained by {state_dict['processes']} processes, and there are {self.processes.world} "
+                f"now: go on with as many (trainer.devices={state_dict['processes']} on one machine)"
+            )
         for name in self._KEPT:
             setattr(self, name, state_dict[name])
 
-    def is_finished(self, batches: int) -> bool:
-        """Whether training that has seen so many batches has nothing left to do."""
-        return self._share_done(self.updates, self.stream.place(batches - 1)) >= 1.0 or self._has_lost_patience
+    @property
+    def is_finished(self) -> bool:
+        """Whether training has nothing left to do."""
+        return self._share_done(self.updates, self.stream.place(self.batches - 1)) >= 1.0 or self._has_lost_patience
 
     @property
     def _has_lost_patience(self) -> bool:
@@ -116,8 +135,10 @@ class Course(L.Callback):
         now = time.monotonic()
         self._window.add(outputs, now - self._clock)
         self.seconds += now - self._clock
-        self.target_tokens += batch.num_tgt_tokens
-        place = self.stream.place(batch_idx)
+        self.divergence.add_batch(outputs["smoothed_loss"], batch.pair_ids)
+        self._tokens += batch.num_tgt_tokens
+        place = self.stream.place(self.batches + self.processes.world - 1)
+        self.batches = place.number + 1
         if (batch_idx + 1) % trainer.accumulate_grad_batches == 0:
             self._after_update(trainer, pl_module, place)
         self._clock = time.monotonic()
@@ -132,30 +153,44 @@ class Course(L.Callback):
 
     def _after_update(self, trainer: L.Trainer, module: TranslationModule, place: Place) -> None:
         step = self.updates = trainer.global_step
+        self.divergence.end_update(step, module.learning_rate, module.gradient_norm)
+        is_save_due = self.checkpoints.is_due(self.settings.checkpoint_minutes)
+        told = self.processes.gather([self._tokens, self.seconds, is_save_due])
+        self.target_tokens += int(sum(row[0] for row in told))
+        self._tokens = 0
+        _, self.seconds, is_save_due = told[0][0], told[0][1], bool(told[0][2])  # by the first one's clock
         is_end = self._share_done(step, place) >= 1.0
-        if step % self.logs.every == 0 or is_end:
-            self._log_training(trainer, module, place)
         every = self.settings.validate_every
-        if is_end or (self._epoch_has_ended(place) if every is None else step % every == 0):
+        is_validation_due = is_end or (self._epoch_has_ended(place) if every is None else step % every == 0)
+        is_entry_due = step % self.logs.every == 0 or is_end
+        if is_validation_due or is_entry_due or self.divergence.is_due:
+            self.divergence(module.model)
+        if is_entry_due:
+            self._log_training(trainer, module, place)
+        if is_validation_due:
             self._validate(trainer, module, place)
             if self._has_lost_patience:
                 logger.info("stopping: %d validations without a better BLEU", self.validations_since_best)
                 is_end = True
-        elif self.checkpoints.is_due(self.settings.checkpoint_minutes):
-            self.checkpoints.save_last(trainer)
+        elif is_save_due:
+            self.save_last(trainer, module)
         if is_end:
             trainer.should_stop = True
 
+    def save_last(self, trainer: L.Trainer, module: TranslationModule) -> None:
+        """Save the state of training between validations, if it is sound."""
+        self.divergence(module.model)
+        if self.processes.is_first:
+            self.checkpoints.save_last(trainer)
+
     def _epoch_has_ended(self, place: Place) -> bool:
         """Whether the last batch of an epoch was in the update that ends here."""
-        return place.is_last or (place.epoch > 0 and place.batch + 1 < self.settings.accumulate_grad_batches)
+        in_update = self.settings.accumulate_grad_batches * self.processes.world
+        return place.is_last or (place.epoch > 0 and place.batch + 1 < in_update)
 
     def _share_done(self, step: int, place: Place) -> float:
         """Return how much of training is done, by the limit that is nearest."""
         epochs = place.epoch + (place.batch + 1) / place.batches
-        accumulated = self.settings.accumulate_grad_batches
-        if place.epoch + 1 == self.settings.max_epochs and place.batches - place.batch - 1 < accumulated:
-            epochs = float(self.settings.max_epochs)  # what is left does not fill an update
         shares = [epochs / self.settings.max_epochs]
         if self.settings.max_steps is not None:
             shares.append(step / self.settings.max_steps)
@@ -165,7 +200,7 @@ class Course(L.Callback):
 
     def _log_training(self, trainer: L.Trainer, module: TranslationModule, place: Place) -> None:
         step, share = trainer.global_step, self._share_done(trainer.global_step, place)
-        means = self._window.means()
+        means = self._window.means(self.processes)
         update = {"learning_rate": module.learning_rate, "gradient_norm": float(module.gradient_norm)}
         self._write(trainer, "train", {**means, **update}, place)
         shown = {
@@ -182,7 +217,9 @@ class Course(L.Callback):
 
     def _validate(self, trainer: L.Trainer, module: TranslationModule, place: Place) -> None:
         step = trainer.global_step
-        result = self.validator(module.model, self.logs.samples)
+        result = self.processes.share(
+            self.validator(module.model, self.logs.samples) if self.processes.is_first else None
+        )
         is_best = self.best_bleu is None or result.bleu > self.best_bleu
         self.best_bleu = result.bleu if is_best else self.best_bleu
         self.validations_since_best = 0 if is_best else self.validations_since_best + 1
@@ -197,7 +234,8 @@ class Course(L.Callback):
                 board.log_samples(result.samples, step)
         self.bar.update(self._share_done(step, place), {"bleu": f"{result.bleu:.1f}"})
         self._tell(result, step, place, is_best)
-        self.checkpoints.save(trainer, is_best=is_best, averaged=self.optim.average_last)
+        if self.processes.is_first:
+            self.checkpoints.save(trainer, is_best=is_best, averaged=self.optim.average_last)
 
     def _tell(self, result: Validation, step: int, place: Place, is_best: bool) -> None:
         share = self._share_done(step, place)
@@ -251,23 +289,29 @@ class _Window:
         self._tokens += outputs["tokens"]
         self._seconds += seconds
 
-    def means(self) -> dict[str, float]:
-        """Return losses per target token and the speed."""
+    def means(self, processes: Processes) -> dict[str, float]:
+        """Return losses per target token and the speed, of all processes together."""
+        losses = [float(torch.stack(sums).sum()) for sums in (self._plain, self._smoothed)]
+        rows = processes.gather([*losses, self._tokens])
+        plain, smoothed, tokens = (sum(column) for column in zip(*rows, strict=True))
         return {
-            "loss": float(torch.stack(self._plain).sum()) / self._tokens,
-            "smoothed_loss": float(torch.stack(self._smoothed).sum()) / self._tokens,
-            "target_tokens_per_second": self._tokens / max(self._seconds, 1e-9),
+            "loss": plain / tokens,
+            "smoothed_loss": smoothed / tokens,
+            "target_tokens_per_second": tokens / max(self._seconds, 1e-9),
         }
 
 
 class StopOnSignal(L.Callback):
     """At SIGINT or SIGTERM finish the update, save the state and raise Interrupted; at a second one exit at once.
 
+    One process that has received a signal stops them all.
+
     Stands behind `Course` in the list of callbacks, so that what was due after the update has been done.
     """
 
-    def __init__(self, checkpoints: Checkpoints) -> None:
-        self._checkpoints = checkpoints
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._received_at = 0.0
         self._received: int | None = None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -277,18 +321,24 @@ class StopOnSignal(L.Callback):
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._received is not None:
+            if self._course.processes.launcher and time.monotonic() - self._received_at < _ECHO_SECONDS:
+                return  # the launcher has passed on the Ctrl-C that the terminal sends to all processes
             if sys.stderr.isatty():
                 sys.stderr.write("\x1b[?25h\n")  # the cursor, which the bar hides
                 sys.stderr.flush()
             os._exit(128 + number)
-        self._received = number
+        self._received, self._received_at = number, time.monotonic()
         logger.warning("stopping after this update (once more: at once, without saving)")
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
         """Stop if a signal has come and the update is complete."""
-        if self._received is None or (batch_idx + 1) % trainer.accumulate_grad_batches:
+        if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
-        path = self._checkpoints.save_last(trainer)
-        raise Interrupted(f"interrupted; the state is in {path}", self._received)
+        assert isinstance(pl_module, TranslationModule)
+        received = int(max(row[0] for row in self._course.processes.gather([self._received or 0])))
+        if received:
+            self._course.save_last(trainer, pl_module)
+            message = f"interrupted; the state is in {self._course.checkpoints.last}"
+            raise Interrupted(self._course.processes.for_all(message), received)

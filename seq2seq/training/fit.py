@@ -1,9 +1,11 @@
 """A training run from its settings to a scored bundle: `fit` is the whole story, read from the top."""
 
+import io
 import logging
 import math
 import shlex
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import lightning as L
 import torch
 import yaml
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+from rich.console import Console
 from torch import nn
 
 from seq2seq.alignment import Head, choose_heads
@@ -27,11 +31,14 @@ from seq2seq.report import scores_as_text
 from seq2seq.training.callbacks import Course, StopOnSignal
 from seq2seq.training.checkpoints import AtomicCheckpointIO, Checkpoints, load
 from seq2seq.training.datamodule import BatchStream, TranslationData
+from seq2seq.training.divergence import DivergenceCheck
 from seq2seq.training.hardware import Hardware, choose_hardware, machine, versions
+from seq2seq.training.launch import launched
 from seq2seq.training.loggers import BoardLogger, CsvLogger
 from seq2seq.training.module import TranslationModule
+from seq2seq.training.processes import Processes, joined, outside
 from seq2seq.training.progress import Bar, RunLog, clock
-from seq2seq.training.settings import TrainerConfig
+from seq2seq.training.settings import Precision, TrainerConfig
 from seq2seq.training.validation import Validator, texts
 
 if TYPE_CHECKING:
@@ -43,20 +50,27 @@ logger = logging.getLogger(__name__)
 def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
     """Prepare the data, train, choose the weights, write the bundle, score the tests; return a summary.
 
+    Under torchrun or srun each process calls it, and all but the first return an empty summary.
+
     `may_rename`: where `config.run_dir` has been taken by another run in the meantime, add a number to it.
 
     Raises:
         UserError: settings that do not fit the data, the machine or each other; nothing is left half-made.
         Interrupted: at SIGINT or SIGTERM, after the state was saved.
     """
+    others = outside()
+    if others is None:
+        return _lead(config, may_rename, None)
+    with joined(others):
+        return _lead(config, may_rename, others) if others.is_first else follow(config, others)
+
+
+def _lead(config: "TrainConfig", may_rename: bool, others: Processes | None) -> str:
+    """Be the only process of a run, or the first."""
     with RunLog().listening() as log:
-        hardware = choose_hardware(config.trainer)
+        hardware = choose_hardware(config.trainer, others)
         corpus = prepare(config.data, config.tokenizer)
-        torch.manual_seed(config.seed)
-        model = build_model(config.model, corpus.tokenizer.vocab_size)
-        check_lengths(model, config)
-        stream = BatchStream(corpus.train, batch_tokens=config.trainer.batch_tokens, seed=config.seed)
-        check_accumulation(config.trainer, stream)
+        model, stream = _start(config, corpus, Processes(world=hardware.processes))
         run = _open_run(config, may_rename)
         log.write_to(run / "train.log")
         logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
@@ -64,13 +78,48 @@ def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
         checkpoint = None if config.resume is None else _last_checkpoint(run)
         resumed_at = None if checkpoint is None else checkpoint["global_step"]
         board = BoardLogger(run, _flat(config), resumed_at) if config.logger.tensorboard else None
-        course = train(config, model, corpus, stream, run, hardware, Bar(log.console), board, checkpoint)
+        must_launch = others is None and hardware.processes > 1
+        with launched(config) if must_launch else nullcontext():
+            stream.processes.share(None)  # the others wait here for the prepared corpus
+            course = train(config, model, corpus, stream, run, hardware, Bar(log.console), board, checkpoint)
         model.to(hardware.accelerator)  # Lightning has taken it to the CPU
         metrics = finish(config, model, corpus, run, course)
         if board is not None:
             board.log_final(final_scores(metrics), course.updates)
             board.log_tests(metrics["tests"], course.updates)
         return summary(config, run, metrics)
+
+
+def follow(config: "TrainConfig", processes: Processes) -> str:
+    """Be one of the other processes of a run: train along, write nothing, say nothing."""
+    logging.getLogger("seq2seq").setLevel(logging.CRITICAL)
+    hardware = choose_hardware(config.trainer, processes)
+    processes.share(None)
+    corpus = prepare(config.data, config.tokenizer)
+    model, stream = _start(config, corpus, processes)
+    checkpoint = None if config.resume is None else _last_checkpoint(Path(config.resume))
+    bar = Bar(Console(file=io.StringIO()))
+    train(config, model, corpus, stream, Path(config.resume or "."), hardware, bar, None, checkpoint)
+    return ""
+
+
+def _start(
+    config: "TrainConfig", corpus: PreparedCorpus, processes: Processes
+) -> tuple[Seq2Seq[Any, Any], BatchStream]:
+    """Return the untrained model and what it will be trained on."""
+    torch.manual_seed(config.seed)
+    model = build_model(config.model, corpus.tokenizer.vocab_size)
+    check_lengths(model, config)
+    trainer = config.trainer
+    stream = BatchStream(
+        corpus.train,
+        batch_tokens=trainer.batch_tokens,
+        seed=config.seed,
+        epochs=trainer.max_epochs,
+        processes=processes,
+    )
+    check_accumulation(trainer, stream)
+    return model, stream
 
 
 def check_lengths(model: Seq2Seq[Any, Any], config: "TrainConfig") -> None:
@@ -86,9 +135,10 @@ def check_lengths(model: Seq2Seq[Any, Any], config: "TrainConfig") -> None:
 
 def check_accumulation(settings: TrainerConfig, stream: BatchStream) -> None:
     """Raise UserError if all of training has too few batches for one update."""
-    if settings.accumulate_grad_batches > settings.max_epochs * stream.batches_of(0):
+    if settings.accumulate_grad_batches * stream.processes.world > settings.max_epochs * stream.batches_of(0):
+        each = f" in each of {stream.processes.world} processes" if stream.processes.world > 1 else ""
         raise UserError(
-            f"trainer.accumulate_grad_batches={settings.accumulate_grad_batches} is more than the "
+            f"trainer.accumulate_grad_batches={settings.accumulate_grad_batches}{each} is more than the "
             f"{stream.batches_of(0)} batches of each of {settings.max_epochs} epochs: lower it"
         )
 
@@ -106,6 +156,7 @@ def train(
 ) -> Course:
     """Train a model in place, from the start or from the run's last `checkpoint`; return how it went."""
     settings = config.trainer
+    processes = stream.processes
     checkpoints = Checkpoints(run / "checkpoints")
     greedy = replace(config.search, beam_size=1)
     validator = Validator(corpus, preprocessing(config), greedy, batch_tokens=settings.batch_tokens)
@@ -118,6 +169,7 @@ def train(
         checkpoints=checkpoints,
         bar=bar,
         corpus=corpus.manifest["fingerprint"],
+        divergence=DivergenceCheck(processes, skips_gradients=hardware.precision is Precision.fp16_mixed),
     )
     total_steps = _expected_steps(settings, stream)
     if config.optim.warmup > total_steps / 2:
@@ -130,9 +182,16 @@ def train(
             settings.max_epochs,
         )
     module = TranslationModule(
-        model, config.optim, seed=config.seed, batch_tokens=settings.batch_tokens, total_steps=total_steps
+        model,
+        config.optim,
+        seed=config.seed,
+        batch_tokens=settings.batch_tokens,
+        total_steps=total_steps,
+        processes=processes,
     )
+    processes.share_weights(model)
     table = CsvLogger(run / "metrics.csv")
+    written = [table, *([board] if board else [])]
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     with warnings.catch_warnings():
         # Preparing a batch takes under a millisecond: workers beside the training process gain nothing by default.
@@ -141,13 +200,14 @@ def train(
         warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
         trainer = L.Trainer(
             accelerator=hardware.accelerator,
-            devices=1,
+            devices=[processes.local_rank] if hardware.accelerator == "cuda" else 1,
             precision=cast(Any, hardware.precision.value),
             max_epochs=-1,  # the stream of batches never ends; Course does
             accumulate_grad_batches=settings.accumulate_grad_batches,
-            callbacks=[course, StopOnSignal(checkpoints)],
-            logger=[table, *([board] if board else [])],
-            plugins=[AtomicCheckpointIO()],
+            callbacks=[course, StopOnSignal(course)],
+            logger=written if processes.is_first else False,
+            # To Lightning each process is on its own; what they do together is in processes.py.
+            plugins=[AtomicCheckpointIO(), LightningEnvironment()],
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -155,30 +215,27 @@ def train(
             default_root_dir=run,
         )
         data = TranslationData(stream, settings.num_workers)
+        if checkpoint is not None:
+            course.load_state_dict(checkpoint["callbacks"]["Course"])
+            stream.start = course.batches
         if checkpoint is None:
             if board is not None:
                 board.log_settings()
             trainer.fit(module, data)
-        elif _is_finished(course, checkpoint):
+        elif course.best_bleu is not None and course.is_finished:
             logger.info("training was complete: its weights are scored again; to go on, raise the limit that ended it")
         else:
-            table.forget_after(checkpoint["global_step"])
+            if processes.is_first:
+                table.forget_after(checkpoint["global_step"])
             trainer.fit(module, data, ckpt_path=checkpoints.last, weights_only=True)
     return course
 
 
 def _expected_steps(settings: TrainerConfig, stream: BatchStream) -> int:
     """Return the number of updates in training: a schedule that ends must know it beforehand."""
-    steps = math.ceil(settings.max_epochs * stream.batches_of(0) / settings.accumulate_grad_batches)
+    batches = settings.accumulate_grad_batches * stream.processes.world  # of an update
+    steps = math.ceil(settings.max_epochs * stream.batches_of(0) / batches)
     return steps if settings.max_steps is None else min(steps, settings.max_steps)
-
-
-def _is_finished(course: Course, checkpoint: dict[str, Any]) -> bool:
-    """Whether a checkpoint is the end of training; `course` then stands where it stood."""
-    course.load_state_dict(checkpoint["callbacks"]["Course"])
-    return course.best_bleu is not None and course.is_finished(
-        checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["processed"]
-    )
 
 
 def preprocessing(config: "TrainConfig") -> Preprocessing:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from seq2seq.errors import UserError
+from seq2seq.training.processes import Processes
 from seq2seq.training.settings import Accelerator, Precision, TrainerConfig
 
 
@@ -16,29 +17,46 @@ class Hardware(NamedTuple):
 
     accelerator: str  # "cpu" or "cuda"
     precision: Precision
+    processes: int
 
     def __str__(self) -> str:
         """Say it in words."""
         name = torch.cuda.get_device_name() if self.accelerator == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-        return f"{name}, {self.precision.name}"
+        return f"{name}, {self.precision.name}" + (f", {self.processes} processes" if self.processes > 1 else "")
 
 
-def choose_hardware(settings: TrainerConfig) -> Hardware:
-    """Return the device and the number format.
+def choose_hardware(settings: TrainerConfig, outside: Processes | None = None) -> Hardware:
+    """Return the device, the number format and the number of processes.
+
+    Args:
+        settings: what is asked for.
+        outside: this process, if it is one of several that torchrun or srun have started.
 
     Raises:
-        UserError: a GPU is asked for and there is none, or a format that the device does not compute.
+        UserError: more GPUs are asked for than there are, or a format that the device does not compute, or a number of
+            processes that contradicts torchrun or srun.
     """
+    if outside is not None and settings.devices not in (1, outside.world):
+        raise UserError(
+            f"trainer.devices={settings.devices}, but {outside.launcher} has started {outside.world} processes: leave "
+            "trainer.devices out"
+        )
     has_gpu = torch.cuda.is_available()
     if settings.accelerator is Accelerator.gpu and not has_gpu:
         raise UserError("trainer.accelerator=gpu, but there is no CUDA GPU here; use trainer=cpu or trainer=auto")
     accelerator = "cuda" if has_gpu and settings.accelerator is not Accelerator.cpu else "cpu"
+    on_this_machine = settings.devices if outside is None else outside.local_rank + 1
+    if accelerator == "cuda" and on_this_machine > torch.cuda.device_count():
+        raise UserError(
+            f"{on_this_machine} processes need a GPU each, and there are {torch.cuda.device_count()} here: lower "
+            "trainer.devices, or use trainer=cpu"
+        )
     precision = settings.precision
     if precision is Precision.auto:
         precision = Precision.bf16_mixed if computes_bfloat16_fast(accelerator) else Precision.float32
     if accelerator == "cpu" and precision is Precision.fp16_mixed:
         raise UserError("trainer.precision=fp16_mixed needs a CUDA GPU; use bf16_mixed or float32 on a CPU")
-    return Hardware(accelerator, precision)
+    return Hardware(accelerator, precision, settings.devices if outside is None else outside.world)
 
 
 def computes_bfloat16_fast(accelerator: str) -> bool:

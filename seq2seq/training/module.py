@@ -1,8 +1,9 @@
 """One LightningModule for every Seq2Seq: what happens in one training step.
 
 For each batch Lightning calls `on_train_batch_start` (seed dropout), `training_step` (logits, loss) and backward. After
-the last batch of an update: `on_before_optimizer_step` (the gradient per token), `configure_gradient_clipping`, the
-optimizer, the schedule; then the callbacks in callbacks.py log, validate and save.
+the last batch of an update: `on_after_backward` (the sum over the processes), `on_before_optimizer_step` (the gradient
+per token), `configure_gradient_clipping`, the optimizer, the schedule; then the callbacks in callbacks.py log, validate
+and save.
 """
 
 from typing import Any
@@ -18,6 +19,7 @@ from seq2seq.data.tokenizer import PAD
 from seq2seq.models.interface import Seq2Seq
 from seq2seq.training.loss import smoothed_cross_entropy
 from seq2seq.training.optim import OptimConfig, build_optimizer, learning_rate_factor
+from seq2seq.training.processes import ALONE, Processes
 from seq2seq.training.settings import Precision
 
 
@@ -25,8 +27,8 @@ class TranslationModule(L.LightningModule):
     """Teacher forcing, loss, gradient and update.
 
     The gradient of an update is that of the loss per target token, over all batches that share the update: every token
-    counts the same, however the tokens were divided. So `training_step` returns a sum, and
-    `on_before_optimizer_step` divides by the number of tokens.
+    counts the same, however the tokens were divided. So `training_step` returns a sum, `on_after_backward` adds up the
+    sums of all processes, and `on_before_optimizer_step` divides by the number of tokens.
 
     Attributes:
         learning_rate: of the last update.
@@ -34,7 +36,14 @@ class TranslationModule(L.LightningModule):
     """
 
     def __init__(
-        self, model: Seq2Seq[Any, Any], optim: OptimConfig, *, seed: int, batch_tokens: int, total_steps: int
+        self,
+        model: Seq2Seq[Any, Any],
+        optim: OptimConfig,
+        *,
+        seed: int,
+        batch_tokens: int,
+        total_steps: int,
+        processes: Processes = ALONE,
     ) -> None:
         super().__init__()
         self.model = model
@@ -42,9 +51,11 @@ class TranslationModule(L.LightningModule):
         self.seed = seed
         self.batch_tokens = batch_tokens
         self.total_steps = total_steps
+        self.processes = processes
         self.learning_rate = 0.0
         self.gradient_norm: Tensor = torch.zeros(())
-        self._tokens_in_update = 0
+        self._tokens_in_update = 0.0
+        self._batches_in_update = 0
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """One optimizer; the learning rate changes with every update."""
@@ -56,8 +67,9 @@ class TranslationModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Make dropout a function of the seed, the process and the batch, so that a resumed run repeats it."""
-        entropy = np.random.SeedSequence([self.seed, self.global_rank, batch_idx])
+        """Make dropout a function of the seed and the batch: a resumed run repeats it, no process that of another."""
+        number = batch_idx * self.processes.world + self.processes.rank
+        entropy = np.random.SeedSequence([self.seed, 0, number])  # without the 0, the order of an epoch has the same
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1)))
 
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
@@ -65,16 +77,31 @@ class TranslationModule(L.LightningModule):
         logits = self.model(batch.src, batch.src_lengths, batch.tgt_in).logits
         loss, plain = smoothed_cross_entropy(logits, batch.tgt_out, PAD, self.optim.label_smoothing)
         self._tokens_in_update += batch.num_tgt_tokens
+        self._batches_in_update += 1
         # Lightning divides by the number of micro-batches; undone here, since the tokens are what counts.
         summed = loss / self.batch_tokens * self.trainer.accumulate_grad_batches
         return {"loss": summed, "plain_loss": plain, "smoothed_loss": loss.detach(), "tokens": batch.num_tgt_tokens}
 
+    def on_after_backward(self) -> None:
+        """After the last batch of an update, add up gradients and tokens over the processes.
+
+        Here, not in `on_before_optimizer_step`: fp16 has its scale taken off in between, and leaves an update out if a
+        gradient is not finite. All processes must find the same.
+        """
+        if self._batches_in_update < self.trainer.accumulate_grad_batches:
+            return
+        self._batches_in_update = 0
+        self.processes.add_up(self._gradients())
+        self._tokens_in_update = sum(row[0] for row in self.processes.gather([self._tokens_in_update]))
+
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn the gradient of the sum into the gradient per target token."""
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        torch._foreach_mul_(gradients, self.batch_tokens / self._tokens_in_update)
-        self._tokens_in_update = 0
+        torch._foreach_mul_(self._gradients(), self.batch_tokens / self._tokens_in_update)
+        self._tokens_in_update = 0.0
         self.learning_rate = optimizer.param_groups[0]["lr"]
+
+    def _gradients(self) -> list[Tensor]:
+        return [p.grad for p in self.model.parameters() if p.grad is not None]
 
     def lower_rate(self, factor: float) -> None:
         """Multiply the learning rate of all updates to come."""

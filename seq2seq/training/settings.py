@@ -37,6 +37,8 @@ class TrainerConfig:
         patience: stop after so many validations without a better BLEU; left open: never.
         checkpoint_minutes: save the state for resuming at least this often.
         accelerator: auto, cpu or gpu.
+        devices: processes on this machine that train together, each on a GPU of its own or on its share of the CPU; an
+            update takes accumulate_grad_batches batches of each. torchrun and srun start processes themselves.
         precision: auto, float32, bf16_mixed or fp16_mixed.
         num_workers: processes that prepare batches; 0 = none beside the training process.
     """
@@ -50,12 +52,13 @@ class TrainerConfig:
     patience: int | None = None
     checkpoint_minutes: float = 15.0
     accelerator: Accelerator = Accelerator.auto
+    devices: int = 1
     precision: Precision = Precision.auto
     num_workers: int = 0
 
     def __post_init__(self) -> None:
         names = ("max_epochs", "max_steps", "batch_tokens", "accumulate_grad_batches", "validate_every", "patience")
-        for name in names:
+        for name in (*names, "devices"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"trainer.{name}={value} must be at least 1")
