@@ -282,7 +282,8 @@ class StopOnSignal(L.Callback):
                 sys.stderr.flush()
             os._exit(128 + number)
         self._received = number
-        logger.warning("stopping after this update (once more: at once, without saving)")
+        # Past Python's buffers, which the signal may have caught in the middle of a write.
+        os.write(2, b"stopping after this update, or the validation at work (once more: at once, without saving)\n")
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
@@ -292,3 +293,8 @@ class StopOnSignal(L.Callback):
             return
         path = self._checkpoints.save_last(trainer)
         raise Interrupted(f"interrupted; the state is in {path}", self._received)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Stop if a signal has come since the last update, after which the state was saved."""
+        if self._received is not None:
+            raise Interrupted(f"interrupted; the state is in {self._checkpoints.last}", self._received)

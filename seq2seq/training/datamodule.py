@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from seq2seq.data.batch import Batch, epoch_batches
 from seq2seq.data.store import PairStore
+from seq2seq.signals import SIGNALS
 
 
 class Place(NamedTuple):
@@ -109,5 +110,6 @@ class TranslationData(L.LightningDataModule):
 
 
 def _ignore_interrupts(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal; only the training process answers it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Signals may reach a whole group of processes; only the training process answers, and ends its workers."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
