@@ -1,9 +1,12 @@
 """A training run from its settings to a scored bundle: `fit` is the whole story, read from the top."""
 
+import errno
 import logging
 import math
 import shlex
 import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,9 +28,17 @@ from seq2seq.models import build_model
 from seq2seq.models.interface import Seq2Seq
 from seq2seq.report import scores_as_text
 from seq2seq.training.callbacks import Course, StopOnSignal
-from seq2seq.training.checkpoints import AtomicCheckpointIO, Checkpoints, load
+from seq2seq.training.checkpoints import (
+    AtomicCheckpointIO,
+    Checkpoints,
+    check_weights,
+    is_resumable,
+    load,
+    without_prefix,
+)
 from seq2seq.training.datamodule import BatchStream, TranslationData
 from seq2seq.training.hardware import Hardware, choose_hardware, machine, versions
+from seq2seq.training.lock import LOCK, locked
 from seq2seq.training.loggers import BoardLogger, CsvLogger
 from seq2seq.training.module import TranslationModule
 from seq2seq.training.progress import Bar, RunLog, clock
@@ -39,6 +50,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+
 
 def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
     """Prepare the data, train, choose the weights, write the bundle, score the tests; return a summary.
@@ -49,7 +62,7 @@ def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
         UserError: settings that do not fit the data, the machine or each other; nothing is left half-made.
         Interrupted: at SIGINT or SIGTERM, after the state was saved.
     """
-    with RunLog().listening() as log:
+    with RunLog().listening() as log, ExitStack() as held:
         hardware = choose_hardware(config.trainer)
         corpus = prepare(config.data, config.tokenizer)
         torch.manual_seed(config.seed)
@@ -57,11 +70,11 @@ def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
         check_lengths(model, config)
         stream = BatchStream(corpus.train, batch_tokens=config.trainer.batch_tokens, seed=config.seed)
         check_accumulation(config.trainer, stream)
-        run = _open_run(config, may_rename)
+        run = _open_run(config, may_rename, held)
         log.write_to(run / "train.log")
         logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
 
-        checkpoint = None if config.resume is None else _last_checkpoint(run)
+        checkpoint = None if config.resume is None else _last_checkpoint(run, model)
         resumed_at = None if checkpoint is None else checkpoint["global_step"]
         board = BoardLogger(run, _flat(config), resumed_at) if config.logger.tensorboard else None
         course = train(config, model, corpus, stream, run, hardware, Bar(log.console), board, checkpoint)
@@ -190,16 +203,21 @@ def preprocessing(config: "TrainConfig") -> Preprocessing:
 # ---- Before and after ----
 
 
-def _open_run(config: "TrainConfig", may_rename: bool) -> Path:
-    """Make the run's folder, or open it again, and write the settings to it."""
+def _open_run(config: "TrainConfig", may_rename: bool, held: ExitStack) -> Path:
+    """Make the run's folder, or open it again, and write the settings to it; other processes are `held` off."""
     assert config.run_dir is not None
     run = Path(config.run_dir)
     if config.resume is None:
         names = (run, *(run.with_name(f"{run.name}-{n}") for n in range(2, 100))) if may_rename else (run,)
         run = next((name for name in names if _takes(name)), run)
-        if any(run.iterdir()):
-            raise UserError(f"run_dir={run} is not empty: choose another folder, or go on with resume={run}")
+        _check_empty(run, run.iterdir())
         config.run_dir = str(run)
+    held.enter_context(_writing_to(run))
+    held.enter_context(locked(run))
+    if config.resume is None:  # another process may have been faster
+        _check_empty(run, (path for path in run.iterdir() if path.name != LOCK))
+    for left in (*run.glob("checkpoints/.*.tmp"), *run.glob("tests/*/.*.new")):  # by a process that was killed
+        left.unlink()
     settings = yaml.safe_dump({**config.plain(), "resume": None}, sort_keys=False, allow_unicode=True)
     fresh = run / ".config.yaml.new"
     fresh.write_text(settings, encoding="utf-8")
@@ -207,15 +225,32 @@ def _open_run(config: "TrainConfig", may_rename: bool) -> Path:
     return run
 
 
-def _last_checkpoint(run: Path) -> dict[str, Any]:
+def _check_empty(run: Path, files: Iterable[Path]) -> None:
+    if any(files):
+        raise UserError(f"run_dir={run} is not empty: choose another folder, or go on with resume={run}")
+
+
+@contextmanager
+def _writing_to(run: Path) -> Iterator[None]:
+    """Say in one line what is wrong with the disk, wherever in the run it shows."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        raise UserError(f"cannot write to {error.filename or run}: {error.strerror}") from error
+
+
+def _last_checkpoint(run: Path, model: Seq2Seq[Any, Any]) -> dict[str, Any]:
     path = run / "checkpoints" / "last.ckpt"
     if not path.exists():
         raise UserError(
             f"there is no checkpoint {path}: the run stopped before its first; delete {run} and start again"
         )
     checkpoint = load(path)
-    if "Course" not in checkpoint.get("callbacks", {}):
+    if not is_resumable(checkpoint):
         raise UserError(f"{path} is not a checkpoint of this program; take an unbroken copy")
+    check_weights(path, without_prefix(checkpoint["state_dict"]), model)
     return checkpoint
 
 
@@ -283,11 +318,11 @@ def _heads(translator: Translator, valid: PairStore) -> dict[str, Head] | None:
 def choose_weights(config: "TrainConfig", model: Seq2Seq[Any, Any], course: Course) -> dict[str, Any]:
     """Load the averaged weights where they validate no worse than the best, else the best; return their scores."""
     checkpoints = course.checkpoints
-    model.load_state_dict(checkpoints.best_weights())
+    model.load_state_dict(check_weights(checkpoints.best, checkpoints.best_weights(), model))
     best = course.validator(model)
     snapshots = len(checkpoints.snapshots())
     if config.optim.average_last > 1 and snapshots > 1:
-        model.load_state_dict(checkpoints.average())
+        model.load_state_dict(check_weights(checkpoints.folder, checkpoints.average(), model))
         averaged = course.validator(model)
         logger.info(
             "validation BLEU %.2f with the best weights, %.2f with the mean of the last %d validations' weights",

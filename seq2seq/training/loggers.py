@@ -35,7 +35,10 @@ class CsvLogger(Logger):
         """Drop the rows of updates that a resumed run makes again."""
         if self._file.exists():
             with self._file.open(newline="", encoding="utf-8") as stream:
-                kept = [row for row in csv.DictReader(stream) if int(row["step"]) <= step]
+                table = csv.DictReader(stream, COLUMNS, restkey="more", strict=True)
+                next(table, None)
+                whole = (row for row in table if None not in row.values())  # a full disk cuts the last one
+                kept = [row for row in whole if row["step"].isdigit() and int(row["step"]) <= step]
             fresh = self._file.with_name(f".{self._file.name}.new")
             with fresh.open("w", newline="", encoding="utf-8") as stream:
                 writer = csv.DictWriter(stream, COLUMNS)
