@@ -1,10 +1,14 @@
+import io
 import logging
 import random
 import time
+from collections import Counter
 
 import pytest
 import torch
 from conftest import PAIRS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from toy import bigram_model
 
 from seq2seq.data.corpus import read_lines
@@ -261,3 +265,14 @@ def test_n_best_beyond_the_beam_is_refused_before_a_line_is_read(translator):
 def test_a_batch_of_no_sentences_is_refused(tiny_bundle):
     with pytest.raises(UserError, match="batch_size=0 must be at least 1"):
         Translator.from_bundle(tiny_bundle, batch_size=0)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=12), max_size=6))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_gives_line_k_for_line_k(translator, lines):
+    raw = "".join(f"{line}\n" for line in lines).encode()
+    clean = list(read_lines(io.BytesIO(raw), Counter()))
+    together = [found.text for found in translator.translate(clean)]
+    assert together == [next(translator.translate([line])).text for line in clean]
+    assert not any("\n" in text for text in together)
+    assert all(text == "" for line, text in zip(clean, together, strict=True) if not translator.tokenizer.encode(line))
