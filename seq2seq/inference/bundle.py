@@ -113,8 +113,9 @@ def _replaced_folder(folder: Path) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     if not folder.exists() and (left := _left_over(folder)) is not None:
         left.rename(folder)
-    for left in folder.parent.glob(f".{folder.name}.*.*"):  # by a process that was killed
-        shutil.rmtree(left)
+    for age in ("new", "old"):
+        for left in folder.parent.glob(f".{folder.name}.[0-9]*.{age}"):  # by a process that was killed
+            shutil.rmtree(left)
     fresh, stale = (folder.with_name(f".{folder.name}.{os.getpid()}.{age}") for age in ("new", "old"))
     try:
         fresh.mkdir()
@@ -134,7 +135,7 @@ def _replaced_folder(folder: Path) -> Iterator[Path]:
 
 def _left_over(folder: Path) -> Path | None:
     """Return the bundle that a process had moved away when it was killed, before the new one took its place."""
-    return next(folder.parent.glob(f".{folder.name}.*.old"), None)
+    return next(folder.parent.glob(f".{folder.name}.[0-9]*.old"), None)
 
 
 def _own_tensors(model: Seq2Seq[Any, Any]) -> dict[str, Tensor]:
