@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import active_children
 from types import FrameType
 from typing import NoReturn
 
@@ -36,10 +37,17 @@ def raise_interrupted() -> None:
 
 def leave(exit_code: int) -> NoReturn:
     """End the process now, whatever other threads are at."""
+    end_workers()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
     os._exit(exit_code)
+
+
+def end_workers() -> None:
+    """Kill the processes that prepare batches: one whose parent has gone in the middle of a batch shows a traceback."""
+    for worker in active_children():
+        worker.kill()
 
 
 def _take(handler: Callable[[int, FrameType | None], None]) -> None:
@@ -48,4 +56,5 @@ def _take(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
+    end_workers()
     os._exit(128 + number)

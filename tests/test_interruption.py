@@ -48,7 +48,7 @@ def in_session(session: int) -> list[int]:
     return found
 
 
-def wait_until(is_true: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 180) -> None:
+def wait_until(is_true: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not is_true():
         assert time.monotonic() < deadline
@@ -107,7 +107,7 @@ def test_a_signal_during_the_imports_ends_the_program_without_a_word(
     assert process.stdout.readline() == "ready\n"
     time.sleep(random.Random(delay).uniform(0, delay))
     process.send_signal(number)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=600)
     assert "Traceback" not in errors
     assert (process.returncode, out) in ((exit_code, ""), (2, ""))  # 2: it was faster, and there is no such file
 
@@ -124,7 +124,7 @@ def test_a_signal_while_a_corpus_is_prepared_leaves_nothing_half_made(
     wait_until(lambda: prepared.is_dir() and any(prepared.iterdir()), process)
     time.sleep(1)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert (process.returncode, errors.splitlines()[-1]) == (exit_code, "seq2seq: interrupted")
     assert "Traceback" not in errors
     assert list(prepared.iterdir()) == []
@@ -173,7 +173,7 @@ def test_one_signal_saves_the_state_and_leaves_no_process_behind(
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=600)
     assert (process.returncode, out) == (exit_code, "")
     assert "Traceback" not in errors
     last_line = (
@@ -195,7 +195,7 @@ def test_a_second_signal_does_not_wait_and_leaves_the_former_checkpoint(
     process.send_signal(number)
     time.sleep(0.01)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == exit_code
     assert "Traceback" not in errors
     assert load(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"] > 0

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from seq2seq.data.batch import Batch
 from seq2seq.errors import Interrupted, UserError
+from seq2seq.signals import end_workers
 from seq2seq.training.checkpoints import Checkpoints
 from seq2seq.training.datamodule import BatchStream, Place
 from seq2seq.training.loggers import BoardLogger
@@ -280,6 +281,7 @@ class StopOnSignal(L.Callback):
             if sys.stderr.isatty():
                 sys.stderr.write("\x1b[?25h\n")  # the cursor, which the bar hides
                 sys.stderr.flush()
+            end_workers()
             os._exit(128 + number)
         self._received = number
         # Past Python's buffers, which the signal may have caught in the middle of a write.
