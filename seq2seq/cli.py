@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from seq2seq.data.corpus import ParallelText, read_lines
 from seq2seq.data.words import word_spans
-from seq2seq.errors import UserError
-from seq2seq.streams import speak_utf8
+from seq2seq.errors import Interrupted, UserError
+from seq2seq.signals import leave, raise_interrupted, stop_at_once
+from seq2seq.streams import complain, speak_utf8
 
 if TYPE_CHECKING:
     from seq2seq.data.grammar import Pair
@@ -84,14 +84,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
 def main() -> None:
     """Run the command line, and exit: 0, 2 for what a user can mend, 130 or 143 when interrupted, 1 otherwise."""
-    speak_utf8()
     try:
-        app(prog_name="seq2seq")
+        speak_utf8()
+        try:
+            app(prog_name="seq2seq")
+        finally:
+            sys.stdout.flush()
     except UserError as error:
-        sys.stderr.write(f"seq2seq: error: {error}\n")
+        complain(f"error: {error}")
         sys.exit(2)
+    except Interrupted as interruption:
+        leave(128 + interruption.signal)
     except OSError as error:  # a full disk, most likely
-        sys.stderr.write(f"seq2seq: error: cannot write {error.filename or 'the output'}: {error.strerror}\n")
+        complain(f"error: cannot write {error.filename or 'the output'}: {error.strerror}")
         os._exit(2)  # at once: what is left in stdout's buffer cannot be written either
 
 
@@ -101,14 +106,9 @@ def prepare(context: typer.Context) -> None:
     if context.invoked_subcommand == "train":  # has its own ways with signals and logs
         return
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="seq2seq: warning: %(message)s")
-    signal.signal(signal.SIGINT, _stop)
-    signal.signal(signal.SIGTERM, _stop)
+    stop_at_once()
     if hasattr(signal, "SIGPIPE"):  # a reader that left, as `head` does, is no error
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-
-
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)
 
 
 @app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -161,6 +161,8 @@ def translate(
 
         translator = CTranslate2Translator.from_folder(run, device, batch_size=batch_size)
         translator.search = _changed(translator.search, beam_size, length_penalty)
+    if file is None and sys.stdin is None:
+        raise UserError("stdin is closed: name a FILE, or send one to stdin")
     if line_buffered is None:
         line_buffered = file is None and sys.stdin.isatty()
     lines = read_lines(sys.stdin.buffer if file is None else file)
@@ -212,13 +214,13 @@ def evaluate(
 ) -> None:
     """Score a model on test sets. BLEU, chrF and TER, with signatures; more where the right answers are known."""
     test_sets = _test_sets(run, src, ref, output)
-    bundle = _bundle(run, device, precision, beam_size, length_penalty)
     from seq2seq import evaluation
     from seq2seq.alignment import Head
     from seq2seq.data.gold import read_gold
     from seq2seq.inference.translator import Translator
     from seq2seq.report import scores_as_text
 
+    bundle = _bundle(run, device, precision, beam_size, length_penalty)
     translator = Translator.from_bundle(bundle, batch_size=batch_size)
     heads = {step: Head(*head) for step, head in (bundle.metrics.get("attention_heads") or {}).items()}
     known = list(bundle.metrics.get("tests", {}))
@@ -313,6 +315,7 @@ def _bundle(
 
     bundle = load_bundle(run, device, getattr(torch, precision.value))
     bundle.search = _changed(bundle.search, beam_size, length_penalty)
+    raise_interrupted()  # all is imported, and what is written from here on is cleaned up
     return bundle
 
 

@@ -8,15 +8,13 @@ import difflib
 import os
 import re
 import shlex
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, get_type_hints
 
 import hydra
 import yaml
@@ -35,7 +33,8 @@ from seq2seq.data.tokenizer import TokenizerConfig
 from seq2seq.errors import Interrupted, UserError
 from seq2seq.inference.search import SearchConfig
 from seq2seq.models import ARCHITECTURES
-from seq2seq.streams import speak_utf8
+from seq2seq.signals import leave, raise_interrupted, stop_at_once
+from seq2seq.streams import complain, put, speak_utf8, unwritable
 from seq2seq.training.optim import OptimConfig
 from seq2seq.training.settings import LoggerConfig, TrainerConfig
 
@@ -135,18 +134,22 @@ def main() -> None:
     In a sweep, a run that fails by a UserError does not stop those after it; an interruption does.
     Exit codes: 0; 2 for what a user can mend; 130 or 143 after SIGINT or SIGTERM; 1 for the unexpected.
     """
-    speak_utf8()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+    stop_at_once()
+    try:
+        speak_utf8()
+        _check_choices(sys.argv[1:])
+    except UserError as error:
+        sys.exit(_report(error, 2))
     started = f"{datetime.now():%Y%m%d-%H%M%S}"
     sweep_dir = Path("runs") / f"{started}-sweep"
     register(sweep_dir)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as they are
-    exit_code = 0
+    exit_code, is_composed = 0, False
 
     @hydra.main(config_path=str(CONF), config_name="train", version_base="1.3")
     def job(composed: Any) -> None:
-        nonlocal exit_code
+        nonlocal exit_code, is_composed
+        is_composed = True
         if exit_code > 2:  # an interrupted sweep: Hydra goes on with its next job all the same
             return
         config = None
@@ -157,32 +160,49 @@ def main() -> None:
                 config.run_dir = str(_new_run_dir(config, started, sweep_dir))
             from seq2seq.training.fit import fit  # here, since it takes seconds, and a wrong option should not
 
+            raise_interrupted()
             if summary := fit(config, may_rename=not is_named):
-                sys.stdout.write(summary + "\n")
+                put(summary + "\n")
         except UserError as error:
             exit_code = _report(error, 2)
         except Interrupted as interruption:
             exit_code = _report(interruption, 128 + interruption.signal, _way_on(config))
+        finally:
+            stop_at_once()
 
     try:
         job()
-    except (HydraException, OmegaConfBaseException) as error:
+        put("")
+    except UserError as error:
+        exit_code = _report(error, 2)
+    except (HydraException, OmegaConfBaseException) as error:  # some of Hydra's are OSErrors too
         exit_code = _report(UserError(_explained(error)), 2)
+    except OSError as error:
+        if is_composed:
+            raise
+        exit_code = _report(unwritable(error), 2)  # Hydra's help
     except Interrupted as interruption:
         exit_code = _report(interruption, 128 + interruption.signal)
     if sweep_dir.is_dir() and [item.name for item in sweep_dir.iterdir()] == ["multirun.yaml"]:
         (sweep_dir / "multirun.yaml").unlink()  # no run got as far as its own folder
         sweep_dir.rmdir()
+    if exit_code > 2:
+        leave(exit_code)
     sys.exit(exit_code)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise Interrupted("interrupted", number)
+def _check_choices(arguments: list[str]) -> None:
+    """Raise UserError for a group without a choice, for which Hydra has an error of its own kind."""
+    for argument in arguments:
+        group, _, choice = argument.partition("=")
+        if choice.lower() == "null" and group != "experiment" and (CONF / group).is_dir():
+            names = ", ".join(sorted(file.stem for file in (CONF / group).glob("*.yaml")))
+            raise UserError(f"{argument}: a run needs one of {names}")
 
 
 def _report(error: UserError | Interrupted, exit_code: int, way_on: str = "") -> int:
     if str(error):  # else another process says it
-        sys.stderr.write(f"seq2seq: {'error: ' if isinstance(error, UserError) else ''}{error}{way_on}\n")
+        complain(f"{'error: ' if isinstance(error, UserError) else ''}{error}{way_on}")
     return exit_code
 
 
@@ -246,15 +266,27 @@ def _resumed(run: str) -> TrainConfig:
                 f"{override.input_line} cannot change in a resumed run; these can: {', '.join(_MAY_CHANGE_ON_RESUME)}"
             )
         overrides[name] = override.value()
+    config = from_plain(_read_settings(file), overrides)
+    config.run_dir = config.resume = run
+    return config
+
+
+def _read_settings(file: Path) -> dict[str, Any]:
+    """Read a run's config.yaml, which may come from anywhere: plain values, as this program writes them."""
     try:
-        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = file.read_text(encoding="utf-8")
+        # What is written once can be meant a billion times.
+        is_plain = not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader))
+        settings = yaml.safe_load(text) if is_plain else None
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{file} is damaged: it is not YAML; take an unbroken copy") from error
     if not isinstance(settings, dict) or not isinstance(settings.get("choices"), dict):
         raise UserError(f"{file} is damaged: it does not say which data and model; take an unbroken copy")
-    config = from_plain(settings, overrides)
-    config.run_dir = config.resume = run
-    return config
+    if "${" in text:
+        raise UserError(f"{file} was not written by this program: it holds a ${{...}} to be filled in; write the value")
+    return settings
 
 
 def _explained(error: Exception) -> str:

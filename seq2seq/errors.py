@@ -8,8 +8,10 @@ class UserError(ValueError):
     """
 
 
-class Interrupted(Exception):  # noqa: N818  it is an event, not a fault
+class Interrupted(BaseException):
     """SIGINT or SIGTERM came; the message says what has been saved.
+
+    No Exception, as KeyboardInterrupt is none: it may come anywhere, also where a library passes over its own faults.
 
     Attributes:
         signal: the signal's number.

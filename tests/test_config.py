@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from seq2seq.config import CONF, CORPORA, MODELS, TrainConfig, from_plain, main,
 from seq2seq.errors import UserError
 from seq2seq.models import build_model
 from seq2seq.models.rnn_attention import LuongConfig
-from seq2seq.training.optim import build_optimizer, learning_rate_factor
+from seq2seq.training.optim import Schedule, build_optimizer, learning_rate_factor
 
 ROOT = CONF.parent
 CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
@@ -39,10 +40,15 @@ def test_every_yaml_composes_and_its_model_builds(choice: str) -> None:
     assert learning_rate_factor(config.optim, 1000)(0) > 0
 
 
-def test_each_model_brings_its_own_optimizer_unless_the_user_chooses() -> None:
-    assert composed("model=transformer").optim == composed("model=transformer", "optim=inverse_sqrt").optim
-    assert composed("model=luong").optim == composed("model=luong", "optim=plateau").optim
-    assert composed("model=luong", "optim=cosine").optim == composed("model=transformer", "optim=cosine").optim
+def test_all_models_have_the_same_optimizer_until_the_user_chooses() -> None:
+    assert all(composed(f"model={model}").optim == composed("optim=cosine").optim for model in MODELS)
+    assert composed("model=luong", "optim=plateau").optim.schedule is Schedule.plateau
+
+
+@pytest.mark.parametrize("choice", ["plateau", "sgd", "adadelta", "inverse_sqrt"])
+def test_data_takes_nothing_back_of_the_optimizer_that_was_chosen(choice: str) -> None:
+    chosen, elsewhere = (composed(f"optim={choice}", f"data={data}").optim for data in ("grammar", "multi30k"))
+    assert replace(chosen, label_smoothing=0.0) == replace(elsewhere, label_smoothing=0.0)
 
 
 def test_an_option_on_the_command_line_wins() -> None:
@@ -51,7 +57,7 @@ def test_an_option_on_the_command_line_wins() -> None:
 
 def test_the_tables_and_the_yaml_files_name_the_same_choices() -> None:
     assert {path.stem for path in (CONF / "model").glob("*.yaml")} == MODELS.keys()
-    assert {path.stem for path in (CONF / "data").glob("*.yaml")} == CORPORA.keys()
+    assert {path.stem for path in (CONF / "data").glob("*.yaml")} == {*CORPORA, "grammar_tiny"}
 
 
 def test_settings_survive_the_way_through_a_file(tmp_path: Path) -> None:

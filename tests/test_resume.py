@@ -19,7 +19,8 @@ from seq2seq.errors import UserError
 from seq2seq.models import build_model
 from seq2seq.training.checkpoints import Checkpoints, load, save
 from seq2seq.training.datamodule import BatchStream
-from seq2seq.training.fit import choose_weights, fit
+from seq2seq.training.finish import choose_weights
+from seq2seq.training.fit import fit
 from seq2seq.training.optim import OptimConfig, Schedule
 from seq2seq.training.settings import LoggerConfig
 from seq2seq.training.validation import Validation

@@ -24,7 +24,8 @@ from seq2seq.models import ARCHITECTURES, build_model
 from seq2seq.models.rnn_attention import LuongConfig, Score
 from seq2seq.models.transformer import Positions, TransformerConfig
 from seq2seq.training.checkpoints import load
-from seq2seq.training.fit import check_lengths, count_parameters, fit
+from seq2seq.training.finish import count_parameters
+from seq2seq.training.fit import check_lengths, fit
 from seq2seq.training.module import TranslationModule
 from seq2seq.training.optim import OptimConfig, OptimizerName, Schedule, learning_rate_factor
 from seq2seq.training.settings import Accelerator, LoggerConfig, Precision, TrainerConfig

@@ -1,11 +1,15 @@
+import io
 import logging
 import math
 import random
 import time
+from collections import Counter
 
 import pytest
 import torch
 from conftest import PAIRS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from toy import bigram_model
 
 from seq2seq.data.corpus import read_lines
@@ -287,3 +291,14 @@ def test_an_error_in_one_of_two_threads_is_raised(tiny_bundle, two_threads):
     with pytest.raises(UserError, match="NaN at search step 1"):
         list(Translator.from_bundle(tiny_bundle, batch_size=2).translate([src for src, _ in PAIRS]))
     assert torch.get_num_threads() == 2
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=12), max_size=6))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_gives_line_k_for_line_k(translator, lines):
+    raw = "".join(f"{line}\n" for line in lines).encode()
+    clean = list(read_lines(io.BytesIO(raw), Counter()))
+    together = [found.text for found in translator.translate(clean)]
+    assert together == [next(translator.translate([line])).text for line in clean]
+    assert not any("\n" in text for text in together)
+    assert all(text == "" for line, text in zip(clean, together, strict=True) if not translator.tokenizer.encode(line))

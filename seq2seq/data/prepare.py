@@ -78,7 +78,10 @@ def prepare(data: DataConfig, tokenizer: TokenizerConfig) -> PreparedCorpus:
         raise UserError(
             f"cannot write to data.cache_dir={data.cache_dir} ({error.strerror}): free it, or set another folder"
         ) from error
-    return _opened(folder)
+    try:
+        return _opened(folder)
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename or folder}: {error.strerror}") from error
 
 
 def find_corpus(data: DataConfig) -> Corpus:
@@ -94,14 +97,31 @@ def find_corpus(data: DataConfig) -> Corpus:
 
 
 def _opened(folder: Path) -> PreparedCorpus:
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    model = (folder / "tokenizer.model").read_bytes()
+    """Open a prepared corpus; a UserError names what is damaged in it."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        names, expected = list(manifest["tests"]), manifest["tokenizer"]["fingerprint"]
+        lowercase = bool(manifest["tokenizer"]["lowercase"])
+        is_whole = manifest["fingerprint"] == folder.name and all(Path(name).name == name for name in names)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        raise UserError(f"{folder / 'manifest.json'} is damaged: delete {folder}, it is made anew")
+    try:
+        tokenizer = Tokenizer((folder / "tokenizer.model").read_bytes(), lowercase)
+    except (UserError, FileNotFoundError):
+        tokenizer = None
+    if tokenizer is None or tokenizer.fingerprint != expected:
+        raise UserError(f"{folder / 'tokenizer.model'} is damaged: delete {folder}, it is made anew")
+    stores = {name: PairStore(folder / name) for name in ("train", "valid", *(f"tests/{name}" for name in names))}
+    for store in stores.values():
+        store.check_ids(tokenizer.vocab_size)
     return PreparedCorpus(
         folder,
-        Tokenizer(model, manifest["tokenizer"]["lowercase"]),
-        train=PairStore(folder / "train"),
-        valid=PairStore(folder / "valid"),
-        tests={name: PairStore(folder / "tests" / name) for name in manifest["tests"]},
+        tokenizer,
+        train=stores["train"],
+        valid=stores["valid"],
+        tests={name: stores[f"tests/{name}"] for name in names},
         manifest=manifest,
     )
 

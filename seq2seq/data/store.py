@@ -37,10 +37,15 @@ class PairStore:
         about_file = folder / "store.json"
         if not about_file.is_file():
             raise UserError(f"{about_file} is missing: delete the prepared corpus, it is made anew")
-        about = json.loads(about_file.read_text(encoding="utf-8"))
-        assert about["format"] == STORE_FORMAT
-        self._src = _Side(folder, "src", about["pairs"], np.dtype(about["ids"]))
-        self._tgt = _Side(folder, "tgt", about["pairs"], np.dtype(about["ids"]))
+        try:
+            about = json.loads(about_file.read_text(encoding="utf-8"))
+            version, pairs, ids = about["format"], about["pairs"], about["ids"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            version = pairs = ids = None
+        if version != STORE_FORMAT or type(pairs) is not int or pairs < 0 or ids not in ("uint16", "int32"):
+            raise UserError(f"{about_file} is damaged: delete the prepared corpus, it is made anew")
+        self._src = _Side(folder, "src", pairs, np.dtype(ids))
+        self._tgt = _Side(folder, "tgt", pairs, np.dtype(ids))
         self.src_lengths = self._src.lengths
         self.tgt_lengths = self._tgt.lengths
 
@@ -66,6 +71,11 @@ class PairStore:
         """Return the target sentence of pair i as it was read."""
         return self._tgt.text_of(i)
 
+    def check_ids(self, vocab_size: int) -> None:
+        """Raise UserError if an id is none of a vocabulary of this size."""
+        for side in (self._src, self._tgt):
+            side.check_ids(vocab_size)
+
     def batch(self, indices: Sequence[int] | NDArray[np.integer]) -> Batch:
         """Return the batch of these pairs; their numbers are its `pair_ids`."""
         return collate([self.src(i) for i in indices], [self.tgt(i) for i in indices], indices)
@@ -79,13 +89,30 @@ class _Side:
         self._ids = _mapped(folder / f"{side}.ids", ids, int(self._offsets[-1]))
         self._text_offsets = _mapped(folder / f"{side}.text_offsets", _OFFSET, pairs + 1)
         self._text = _mapped(folder / f"{side}.text", np.dtype(np.uint8), int(self._text_offsets[-1]))
-        self.lengths: NDArray[np.int32] = np.diff(self._offsets).astype(np.int32)  # (N,) EOS counted
+        lengths = np.diff(self._offsets)
+        if self._offsets[0] != 0 or lengths.min(initial=1) < 1:
+            raise _wrong_numbers(folder / f"{side}.offsets")
+        if self._text_offsets[0] != 0 or np.diff(self._text_offsets).min(initial=0) < 0:
+            raise _wrong_numbers(folder / f"{side}.text_offsets")
+        self._folder, self._name = folder, side
+        self.lengths: NDArray[np.int32] = lengths.astype(np.int32)  # (N,) EOS counted
 
     def ids_of(self, i: int) -> NDArray[np.integer]:
         return self._ids[self._offsets[i] : self._offsets[i + 1]]
 
     def text_of(self, i: int) -> str:
-        return self._text[self._text_offsets[i] : self._text_offsets[i + 1]].tobytes().decode("utf-8")
+        try:
+            return self._text[self._text_offsets[i] : self._text_offsets[i + 1]].tobytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise _wrong_numbers(self._folder / f"{self._name}.text") from error
+
+    def check_ids(self, vocab_size: int) -> None:
+        if len(self._ids) and not 0 <= self._ids.min() <= self._ids.max() < vocab_size:
+            raise _wrong_numbers(self._folder / f"{self._name}.ids")
+
+
+def _wrong_numbers(path: Path) -> UserError:
+    return UserError(f"{path} is damaged (no such numbers were written): delete the prepared corpus, it is made anew")
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:

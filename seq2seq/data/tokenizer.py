@@ -15,6 +15,7 @@ import io
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 
@@ -198,7 +199,9 @@ def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     fed = _Fed(lines, config.lowercase)
     model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
+        # Beside the main thread, which answers signals: the library does not for minutes.
+        learning = ThreadPoolExecutor(1).submit(
+            sentencepiece.SentencePieceTrainer.train,
             sentence_iterator=iter(fed),
             model_writer=model,
             model_type=config.type.value,
@@ -216,6 +219,7 @@ def train_tokenizer(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
             num_threads=_TRAINING_THREADS,
             minloglevel=_SILENT,
         )
+        learning.result()
     except RuntimeError as error:
         raise _explained(error, fed, config) from error
     tokenizer = Tokenizer(model.getvalue(), config.lowercase)

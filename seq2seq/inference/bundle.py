@@ -77,7 +77,11 @@ class Bundle:
 
 
 def save_bundle(folder: str | Path, bundle: Bundle) -> None:
-    """Write a bundle, whole or not at all; an old one makes way."""
+    """Write a bundle, whole or not at all; an old one makes way.
+
+    Raises:
+        UserError: the disk is full, or does not let us.
+    """
     assert bundle.preprocessing.lowercase == bundle.tokenizer.lowercase
     description = {
         "format": FORMAT,
@@ -91,20 +95,28 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
         name: tensor.detach().to("cpu", torch.float32).contiguous()
         for name, tensor in _own_tensors(bundle.model).items()
     }
-    with replaced_folder(Path(folder)) as fresh:
-        save_file(weights, fresh / WEIGHTS)
-        write_json(fresh / MODEL, {**description, "weights": _sha256(fresh / WEIGHTS)})
-        (fresh / WEIGHTS).chmod((fresh / MODEL).stat().st_mode)  # safetensors lets nobody else read it
-        (fresh / TOKENIZER).write_bytes(bundle.tokenizer.model)
-        write_json(fresh / METRICS, bundle.metrics)
+    try:
+        with replaced_folder(Path(folder)) as fresh:
+            save_file(weights, fresh / WEIGHTS)
+            write_json(fresh / MODEL, {**description, "weights": _sha256(fresh / WEIGHTS)})
+            (fresh / WEIGHTS).chmod((fresh / MODEL).stat().st_mode)  # safetensors lets nobody else read it
+            (fresh / TOKENIZER).write_bytes(bundle.tokenizer.model)
+            write_json(fresh / METRICS, bundle.metrics)
+    except (OSError, SafetensorError) as error:  # safetensors turns an error of the disk into one of its own
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"cannot write {folder} ({reason}); what was there before is intact") from error
 
 
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
     """Give a new folder to write into; it takes the name, and the place of an older one, when all went well."""
     folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.exists() and (left := _left_over(folder)) is not None:
+        left.rename(folder)
+    for age in ("new", "old"):
+        for left in folder.parent.glob(f".{folder.name}.[0-9]*.{age}"):  # by a process that was killed
+            shutil.rmtree(left)
     fresh, stale = (folder.with_name(f".{folder.name}.{os.getpid()}.{age}") for age in ("new", "old"))
-    shutil.rmtree(fresh, ignore_errors=True)
     try:
         fresh.mkdir()
         yield fresh
@@ -119,6 +131,11 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(stale, ignore_errors=True)
+
+
+def _left_over(folder: Path) -> Path | None:
+    """Return the bundle that a process had moved away when it was killed, before the new one took its place."""
+    return next(folder.parent.glob(f".{folder.name}.[0-9]*.old"), None)
 
 
 def _own_tensors(model: Seq2Seq[Any, Any]) -> dict[str, Tensor]:
@@ -194,6 +211,8 @@ def _bundle_folder(path: Path) -> Path:
         return path
     if (path / "bundle" / MODEL).is_file():
         return path / "bundle"
+    if (left := _left_over(path / "bundle")) is not None:
+        return left
     if (path / "config.yaml").is_file():
         raise UserError(f"{path} has no bundle yet: it comes at the end of training; go on with train.py resume={path}")
     raise UserError(f"{path} is neither a run folder nor a bundle: it has no {MODEL} and no bundle/{MODEL}")

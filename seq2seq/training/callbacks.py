@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import lightning as L
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from seq2seq.data.batch import Batch
 from seq2seq.errors import Interrupted, UserError
+from seq2seq.signals import end_workers
 from seq2seq.training.checkpoints import Checkpoints
 from seq2seq.training.datamodule import BatchStream, Place
 from seq2seq.training.divergence import DivergenceCheck
@@ -326,9 +327,11 @@ class StopOnSignal(L.Callback):
             if sys.stderr.isatty():
                 sys.stderr.write("\x1b[?25h\n")  # the cursor, which the bar hides
                 sys.stderr.flush()
+            end_workers()
             os._exit(128 + number)
         self._received, self._received_at = number, time.monotonic()
-        logger.warning("stopping after this update (once more: at once, without saving)")
+        # Past Python's buffers, which the signal may have caught in the middle of a write.
+        os.write(2, b"stopping after this update, or the validation at work (once more: at once, without saving)\n")
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
@@ -337,8 +340,18 @@ class StopOnSignal(L.Callback):
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
         assert isinstance(pl_module, TranslationModule)
-        received = int(max(row[0] for row in self._course.processes.gather([self._received or 0])))
-        if received:
+        if received := self._received_by_any():
             self._course.save_last(trainer, pl_module)
-            message = f"interrupted; the state is in {self._course.checkpoints.last}"
-            raise Interrupted(self._course.processes.for_all(message), received)
+            self._interrupt(received)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Stop if a signal has come since the last update, after which the state was saved."""
+        if received := self._received_by_any():
+            self._interrupt(received)
+
+    def _received_by_any(self) -> int:
+        return int(max(row[0] for row in self._course.processes.gather([self._received or 0])))
+
+    def _interrupt(self, number: int) -> NoReturn:
+        message = f"interrupted; the state is in {self._course.checkpoints.last}"
+        raise Interrupted(self._course.processes.for_all(message), number)

@@ -7,16 +7,20 @@ former file as it was. They hold plain types only and load with torch's `weights
 import os
 import pickle
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
 from lightning.fabric.plugins import CheckpointIO
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2seq.errors import UserError
 from seq2seq.training.module import TranslationModule
+
+# What torch raises for files that are not its own, or are broken somewhere.
+_UNREADABLE = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, EOFError, OSError, MemoryError)
 
 
 class AtomicCheckpointIO(CheckpointIO):
@@ -64,12 +68,58 @@ def load(path: Path) -> dict[str, Any]:
         UserError: it is not there, or not a whole file of plain types.
     """
     try:
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        _check_archive(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise UserError(f"there is no checkpoint {path}") from error
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+    except (*_UNREADABLE, pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} is damaged or not a checkpoint of this program; take an unbroken copy") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is not a checkpoint of this program; take an unbroken copy")
     return content
+
+
+def _check_archive(path: Path) -> None:
+    """Raise BadZipFile unless a file holds what it says, uncompressed: reading it then takes no more than its size."""
+    with zipfile.ZipFile(path) as archive:
+        records = archive.infolist()
+        if any(record.compress_type != zipfile.ZIP_STORED for record in records):
+            raise zipfile.BadZipFile("torch compresses nothing")
+        if sum(record.file_size for record in records) > path.stat().st_size:
+            raise zipfile.BadZipFile("more than the whole file")
+
+
+def is_resumable(checkpoint: dict[str, Any]) -> bool:
+    """Whether this is, by its parts, the state of a training run of this program."""
+    try:
+        course = checkpoint["callbacks"]["Course"]
+        batches = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["processed"]
+        optimizer = checkpoint["optimizer_states"][0]
+        kinds = [
+            *((checkpoint[name], kind) for name, kind in (("global_step", int), ("state_dict", dict))),
+            *((course[name], int | float) for name in ("seconds", "target_tokens", "updates")),
+            *((optimizer[name], kind) for name, kind in (("state", dict), ("param_groups", list))),
+            *((course["corpus"], str), (batches, int), (checkpoint["lr_schedulers"], list)),
+        ]
+    except (LookupError, TypeError):
+        return False
+    return all(isinstance(value, kind) for value, kind in kinds)
+
+
+def without_prefix(state: object) -> dict[str, Any]:
+    """Return the model's weights in a Lightning module's state under the model's own names; of anything else, none."""
+    found = state if isinstance(state, dict) else {}
+    return {str(name).removeprefix("model."): tensor for name, tensor in found.items()}
+
+
+def check_weights(path: Path, stored: object, model: nn.Module) -> dict[str, Tensor]:
+    """Return a state dict if it is one of this model; else raise UserError."""
+    expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
+    found = stored if isinstance(stored, dict) else {}
+    shapes = {name: (item.shape, item.dtype) for name, item in found.items() if isinstance(item, Tensor)}
+    if len(shapes) != len(found) or shapes != expected:
+        raise UserError(f"{path} does not hold the weights of this run's model; take an unbroken copy")
+    return found
 
 
 class Checkpoints:
@@ -113,8 +163,7 @@ class Checkpoints:
 
     def best_weights(self) -> dict[str, Tensor]:
         """Return the weights of the best validation."""
-        state = load(self.best)["state_dict"]
-        return {name.removeprefix("model."): tensor for name, tensor in state.items()}
+        return without_prefix(load(self.best).get("state_dict"))
 
     def average(self) -> dict[str, Tensor]:
         """Return the mean of the snapshots' weights."""

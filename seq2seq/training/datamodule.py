@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from seq2seq.data.batch import Batch, empty_batch, epoch_batches
 from seq2seq.data.store import PairStore
+from seq2seq.signals import SIGNALS
 from seq2seq.training.processes import ALONE, Processes
 
 
@@ -121,5 +122,6 @@ class TranslationData(L.LightningDataModule):
 
 
 def _ignore_interrupts(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal; only the training process answers it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Signals may reach a whole group of processes; only the training process answers, and ends its workers."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

@@ -3,43 +3,35 @@
 import io
 import logging
 import math
-import shlex
 import warnings
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import lightning as L
 import torch
-import yaml
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from rich.console import Console
-from torch import nn
 
-from seq2seq.alignment import Head, choose_heads
-from seq2seq.data.gold import read_gold
 from seq2seq.data.prepare import PreparedCorpus, prepare
-from seq2seq.data.store import PairStore
 from seq2seq.errors import UserError
-from seq2seq.evaluation import evaluate
-from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
-from seq2seq.inference.translator import Translator
 from seq2seq.models import build_model
 from seq2seq.models.interface import Seq2Seq
-from seq2seq.report import scores_as_text
 from seq2seq.training.callbacks import Course, StopOnSignal
-from seq2seq.training.checkpoints import AtomicCheckpointIO, Checkpoints, load
+from seq2seq.training.checkpoints import AtomicCheckpointIO, Checkpoints
 from seq2seq.training.datamodule import BatchStream, TranslationData
 from seq2seq.training.divergence import DivergenceCheck
-from seq2seq.training.hardware import Hardware, choose_hardware, machine, versions
+from seq2seq.training.finish import final_scores, finish, preprocessing, summary
+from seq2seq.training.hardware import Hardware, choose_hardware
 from seq2seq.training.launch import launched
 from seq2seq.training.loggers import BoardLogger, CsvLogger
 from seq2seq.training.module import TranslationModule
 from seq2seq.training.processes import Processes, joined, outside
-from seq2seq.training.progress import Bar, RunLog, clock
+from seq2seq.training.progress import Bar, RunLog
+from seq2seq.training.run_folder import last_checkpoint, open_run
 from seq2seq.training.settings import Precision, TrainerConfig
-from seq2seq.training.validation import Validator, texts
+from seq2seq.training.validation import Validator
 
 if TYPE_CHECKING:
     from seq2seq.config import TrainConfig
@@ -67,15 +59,15 @@ def fit(config: "TrainConfig", *, may_rename: bool = False) -> str:
 
 def _lead(config: "TrainConfig", may_rename: bool, others: Processes | None) -> str:
     """Be the only process of a run, or the first."""
-    with RunLog().listening() as log:
+    with RunLog().listening() as log, ExitStack() as held:
         hardware = choose_hardware(config.trainer, others)
         corpus = prepare(config.data, config.tokenizer)
         model, stream = _start(config, corpus, Processes(world=hardware.processes))
-        run = _open_run(config, may_rename)
+        run = open_run(config, may_rename, held)
         log.write_to(run / "train.log")
         logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
 
-        checkpoint = None if config.resume is None else _last_checkpoint(run)
+        checkpoint = None if config.resume is None else last_checkpoint(run, model)
         resumed_at = None if checkpoint is None else checkpoint["global_step"]
         board = BoardLogger(run, _flat(config), resumed_at) if config.logger.tensorboard else None
         must_launch = others is None and hardware.processes > 1
@@ -97,7 +89,7 @@ def follow(config: "TrainConfig", processes: Processes) -> str:
     processes.share(None)
     corpus = prepare(config.data, config.tokenizer)
     model, stream = _start(config, corpus, processes)
-    checkpoint = None if config.resume is None else _last_checkpoint(Path(config.resume))
+    checkpoint = None if config.resume is None else last_checkpoint(Path(config.resume), model)
     bar = Bar(Console(file=io.StringIO()))
     train(config, model, corpus, stream, Path(config.resume or "."), hardware, bar, None, checkpoint)
     return ""
@@ -236,156 +228,6 @@ def _expected_steps(settings: TrainerConfig, stream: BatchStream) -> int:
     batches = settings.accumulate_grad_batches * stream.processes.world  # of an update
     steps = math.ceil(settings.max_epochs * stream.batches_of(0) / batches)
     return steps if settings.max_steps is None else min(steps, settings.max_steps)
-
-
-def preprocessing(config: "TrainConfig") -> Preprocessing:
-    """Return what will happen to a line before it is translated."""
-    data = config.data
-    return Preprocessing(config.tokenizer.lowercase, data.max_tokens, data.src_lang, data.tgt_lang)
-
-
-# ---- Before and after ----
-
-
-def _open_run(config: "TrainConfig", may_rename: bool) -> Path:
-    """Make the run's folder, or open it again, and write the settings to it."""
-    assert config.run_dir is not None
-    run = Path(config.run_dir)
-    if config.resume is None:
-        names = (run, *(run.with_name(f"{run.name}-{n}") for n in range(2, 100))) if may_rename else (run,)
-        run = next((name for name in names if _takes(name)), run)
-        if any(run.iterdir()):
-            raise UserError(f"run_dir={run} is not empty: choose another folder, or go on with resume={run}")
-        config.run_dir = str(run)
-    settings = yaml.safe_dump({**config.plain(), "resume": None}, sort_keys=False, allow_unicode=True)
-    fresh = run / ".config.yaml.new"
-    fresh.write_text(settings, encoding="utf-8")
-    fresh.replace(run / "config.yaml")
-    return run
-
-
-def _last_checkpoint(run: Path) -> dict[str, Any]:
-    path = run / "checkpoints" / "last.ckpt"
-    if not path.exists():
-        raise UserError(
-            f"there is no checkpoint {path}: the run stopped before its first; delete {run} and start again"
-        )
-    checkpoint = load(path)
-    if "Course" not in checkpoint.get("callbacks", {}):
-        raise UserError(f"{path} is not a checkpoint of this program; take an unbroken copy")
-    return checkpoint
-
-
-def _takes(run: Path) -> bool:
-    """Make the folder of a new run; return whether it is ours, empty."""
-    try:
-        run.mkdir(parents=True)
-    except FileExistsError:
-        if not run.is_dir():
-            raise UserError(f"run_dir={run} is a file: choose another name") from None
-        return not any(run.iterdir())
-    except OSError as error:
-        raise UserError(f"cannot make run_dir={run}: {error.strerror}") from error
-    return True
-
-
-def finish(
-    config: "TrainConfig", model: Seq2Seq[Any, Any], corpus: PreparedCorpus, run: Path, course: Course
-) -> dict[str, Any]:
-    """Choose the weights, score the tests, write the bundle; return what its metrics.json holds."""
-    validation = choose_weights(config, model, course)
-    translator = Translator(model, corpus.tokenizer, preprocessing(config), config.search)
-    heads = _heads(translator, corpus.valid)
-    tests = {}
-    for name, store in corpus.tests.items():
-        logger.info("translating %s: %d sentences, beam size %d", name, len(store), config.search.beam_size)
-        sources, references = texts(store, "src"), texts(store, "tgt")
-        tests[name] = evaluate(
-            translator,
-            sources,
-            references,
-            folder=run / "tests" / name,
-            lowercase=config.tokenizer.lowercase,
-            gold=read_gold(store.folder, len(store)),
-            heads=heads,
-        )
-        logger.info("%s: BLEU %.2f, chrF %.2f", name, tests[name]["bleu"], tests[name]["chrf"])
-    metrics = {
-        "format": 1,
-        "seed": config.seed,
-        "parameters": count_parameters(model),
-        "parameters_non_embedding": count_parameters(model, without=corpus.tokenizer.vocab_size),
-        "train_seconds": course.seconds,
-        "target_tokens_per_second": course.target_tokens / course.seconds,
-        "updates": course.updates,
-        "target_tokens_seen": course.target_tokens,
-        "validation": validation,
-        "attention_heads": None if heads is None else {step: list(head) for step, head in heads.items()},
-        "test": next(iter(tests.values()), None),
-        "tests": tests,
-        "machine": machine(),
-        "versions": versions(),
-    }
-    bundle = Bundle(model.eval(), config.model, corpus.tokenizer, preprocessing(config), config.search, metrics)
-    save_bundle(run / "bundle", bundle)
-    return metrics
-
-
-def _heads(translator: Translator, valid: PairStore) -> dict[str, Head] | None:
-    """Return which attention aligns words best, if validation data tells."""
-    gold = read_gold(valid.folder, len(valid))
-    return None if gold is None else choose_heads(translator, texts(valid, "src"), texts(valid, "tgt"), gold)
-
-
-def choose_weights(config: "TrainConfig", model: Seq2Seq[Any, Any], course: Course) -> dict[str, Any]:
-    """Load the averaged weights where they validate no worse than the best, else the best; return their scores."""
-    checkpoints = course.checkpoints
-    model.load_state_dict(checkpoints.best_weights())
-    best = course.validator(model)
-    snapshots = len(checkpoints.snapshots())
-    if config.optim.average_last > 1 and snapshots > 1:
-        model.load_state_dict(checkpoints.average())
-        averaged = course.validator(model)
-        logger.info(
-            "validation BLEU %.2f with the best weights, %.2f with the mean of the last %d validations' weights",
-            best.bleu,
-            averaged.bleu,
-            snapshots,
-        )
-        if averaged.bleu >= best.bleu:
-            return {**averaged.metrics(), "weights": f"average of the weights of the last {snapshots} validations"}
-        model.load_state_dict(checkpoints.best_weights())
-    return {**best.metrics(), "weights": "best validation BLEU"}
-
-
-def count_parameters(model: nn.Module, *, without: int | None = None) -> int:
-    """Count trainable numbers, a tied matrix once; `without` leaves out what has one row a vocabulary entry.
-
-    Those are the embeddings and the output projection with its bias, tied or not.
-    """
-    return sum(p.numel() for p in model.parameters() if without is None or p.shape[0] != without)
-
-
-def final_scores(metrics: dict[str, Any]) -> dict[str, float]:
-    """Return what TensorBoard's HParams tab compares runs by."""
-    scores = {"validation_bleu": metrics["validation"]["bleu"], "train_minutes": metrics["train_seconds"] / 60}
-    if metrics["test"] is not None:
-        scores |= {f"test_{name}": metrics["test"][name] for name in ("bleu", "chrf", "exact_match")}
-    return scores
-
-
-def summary(config: "TrainConfig", run: Path, metrics: dict[str, Any]) -> str:
-    """Return what the run came to, and the next commands to type."""
-    lines = [
-        f"{config.model_name} on {config.data_name} ({config.data.src_lang}-{config.data.tgt_lang}): "
-        f"{metrics['parameters'] / 1e6:.1f} M parameters, trained {clock(metrics['train_seconds'])} "
-        f"({metrics['updates']} updates, {metrics['target_tokens_per_second']:,.0f} target tokens/s)",
-        f"validation: BLEU {metrics['validation']['bleu']:.2f} (greedy; {metrics['validation']['weights']})",
-    ]
-    if metrics["tests"]:
-        lines += [f"tests, beam size {config.search.beam_size}:", "", scores_as_text(metrics["tests"])]
-    lines += [f"run: {run}", f"next: seq2seq translate {shlex.quote(str(run))}", "      tensorboard --logdir runs"]
-    return "\n".join(lines)
 
 
 def _flat(config: "TrainConfig") -> dict[str, Any]:

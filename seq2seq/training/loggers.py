@@ -1,6 +1,7 @@
 """Where the numbers of training go: metrics.csv, and TensorBoard."""
 
 import csv
+import io
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,11 +35,13 @@ class CsvLogger(Logger):
     def forget_after(self, step: int) -> None:
         """Drop the rows of updates that a resumed run makes again."""
         if self._file.exists():
-            with self._file.open(newline="", encoding="utf-8") as stream:
-                kept = [row for row in csv.DictReader(stream) if int(row["step"]) <= step]
+            text = self._file.read_bytes().decode("utf-8", errors="replace")
+            whole = text[: text.rfind("\n") + 1]  # a full disk cuts the last row
+            table = csv.DictReader(io.StringIO(whole, newline=""), COLUMNS)
+            kept = [row for row in table if row["step"].isdigit() and int(row["step"]) <= step]
             fresh = self._file.with_name(f".{self._file.name}.new")
             with fresh.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.DictWriter(stream, COLUMNS)
+                writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore")
                 writer.writeheader()
                 writer.writerows(kept)
             fresh.replace(self._file)

@@ -4,7 +4,7 @@ import logging
 import logging.handlers
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -29,7 +29,7 @@ class RunLog:
 
     def write_to(self, file: Path) -> None:
         """Append all lines to `file`, from the first on."""
-        target = logging.FileHandler(file, encoding="utf-8")
+        target = _LogFile(file, encoding="utf-8")
         target.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self._waiting.setTarget(target)
         self._waiting.flush()
@@ -52,6 +52,18 @@ class RunLog:
             for handler in self._handlers:
                 package.removeHandler(handler)
                 handler.close()
+
+
+class _LogFile(logging.FileHandler):
+    """A log that cannot be written, as on a full disk, is an error like any other, not a report on stderr."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  the name is logging's
+        raise  # it is called where the error is caught
+
+    def close(self) -> None:
+        """Close the file; what it would not take has been reported."""
+        with suppress(OSError):
+            super().close()
 
 
 class Bar:

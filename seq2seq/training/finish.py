@@ -1,0 +1,133 @@
+"""The end of a training run: choose the weights, score the tests, write the bundle, sum up."""
+
+import logging
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from seq2seq.alignment import Head, choose_heads
+from seq2seq.data.gold import read_gold
+from seq2seq.data.prepare import PreparedCorpus
+from seq2seq.data.store import PairStore
+from seq2seq.evaluation import evaluate
+from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
+from seq2seq.inference.translator import Translator
+from seq2seq.models.interface import Seq2Seq
+from seq2seq.report import scores_as_text
+from seq2seq.training.callbacks import Course
+from seq2seq.training.checkpoints import check_weights
+from seq2seq.training.hardware import machine, versions
+from seq2seq.training.progress import clock
+from seq2seq.training.validation import texts
+
+if TYPE_CHECKING:
+    from seq2seq.config import TrainConfig
+
+logger = logging.getLogger(__name__)
+
+
+def preprocessing(config: "TrainConfig") -> Preprocessing:
+    """Return what will happen to a line before it is translated."""
+    data = config.data
+    return Preprocessing(config.tokenizer.lowercase, data.max_tokens, data.src_lang, data.tgt_lang)
+
+
+def finish(
+    config: "TrainConfig", model: Seq2Seq[Any, Any], corpus: PreparedCorpus, run: Path, course: Course
+) -> dict[str, Any]:
+    """Choose the weights, score the tests, write the bundle; return what its metrics.json holds."""
+    validation = choose_weights(config, model, course)
+    translator = Translator(model, corpus.tokenizer, preprocessing(config), config.search)
+    heads = _heads(translator, corpus.valid)
+    tests = {}
+    for name, store in corpus.tests.items():
+        logger.info("translating %s: %d sentences, beam size %d", name, len(store), config.search.beam_size)
+        sources, references = texts(store, "src"), texts(store, "tgt")
+        tests[name] = evaluate(
+            translator,
+            sources,
+            references,
+            folder=run / "tests" / name,
+            lowercase=config.tokenizer.lowercase,
+            gold=read_gold(store.folder, len(store)),
+            heads=heads,
+        )
+        logger.info("%s: BLEU %.2f, chrF %.2f", name, tests[name]["bleu"], tests[name]["chrf"])
+    metrics = {
+        "format": 1,
+        "seed": config.seed,
+        "parameters": count_parameters(model),
+        "parameters_non_embedding": count_parameters(model, without=corpus.tokenizer.vocab_size),
+        "train_seconds": course.seconds,
+        "target_tokens_per_second": course.target_tokens / course.seconds,
+        "updates": course.updates,
+        "target_tokens_seen": course.target_tokens,
+        "validation": validation,
+        "attention_heads": None if heads is None else {step: list(head) for step, head in heads.items()},
+        "test": next(iter(tests.values()), None),
+        "tests": tests,
+        "machine": machine(),
+        "versions": versions(),
+    }
+    bundle = Bundle(model.eval(), config.model, corpus.tokenizer, preprocessing(config), config.search, metrics)
+    save_bundle(run / "bundle", bundle)
+    return metrics
+
+
+def _heads(translator: Translator, valid: PairStore) -> dict[str, Head] | None:
+    """Return which attention aligns words best, if validation data tells."""
+    gold = read_gold(valid.folder, len(valid))
+    return None if gold is None else choose_heads(translator, texts(valid, "src"), texts(valid, "tgt"), gold)
+
+
+def choose_weights(config: "TrainConfig", model: Seq2Seq[Any, Any], course: Course) -> dict[str, Any]:
+    """Load the averaged weights where they validate no worse than the best, else the best; return their scores."""
+    checkpoints = course.checkpoints
+    model.load_state_dict(check_weights(checkpoints.best, checkpoints.best_weights(), model))
+    best = course.validator(model)
+    snapshots = len(checkpoints.snapshots())
+    if config.optim.average_last > 1 and snapshots > 1:
+        model.load_state_dict(check_weights(checkpoints.folder, checkpoints.average(), model))
+        averaged = course.validator(model)
+        logger.info(
+            "validation BLEU %.2f with the best weights, %.2f with the mean of the last %d validations' weights",
+            best.bleu,
+            averaged.bleu,
+            snapshots,
+        )
+        if averaged.bleu >= best.bleu:
+            return {**averaged.metrics(), "weights": f"average of the weights of the last {snapshots} validations"}
+        model.load_state_dict(checkpoints.best_weights())
+    return {**best.metrics(), "weights": "best validation BLEU"}
+
+
+def count_parameters(model: nn.Module, *, without: int | None = None) -> int:
+    """Count trainable numbers, a tied matrix once; `without` leaves out what has one row a vocabulary entry.
+
+    Those are the embeddings and the output projection with its bias, tied or not.
+    """
+    return sum(p.numel() for p in model.parameters() if without is None or p.shape[0] != without)
+
+
+def final_scores(metrics: dict[str, Any]) -> dict[str, float]:
+    """Return what TensorBoard's HParams tab compares runs by."""
+    scores = {"validation_bleu": metrics["validation"]["bleu"], "train_minutes": metrics["train_seconds"] / 60}
+    if metrics["test"] is not None:
+        scores |= {f"test_{name}": metrics["test"][name] for name in ("bleu", "chrf", "exact_match")}
+    return scores
+
+
+def summary(config: "TrainConfig", run: Path, metrics: dict[str, Any]) -> str:
+    """Return what the run came to, and the next commands to type."""
+    lines = [
+        f"{config.model_name} on {config.data_name} ({config.data.src_lang}-{config.data.tgt_lang}): "
+        f"{metrics['parameters'] / 1e6:.1f} M parameters, trained {clock(metrics['train_seconds'])} "
+        f"({metrics['updates']} updates, {metrics['target_tokens_per_second']:,.0f} target tokens/s)",
+        f"validation: BLEU {metrics['validation']['bleu']:.2f} (greedy; {metrics['validation']['weights']})",
+    ]
+    if metrics["tests"]:
+        lines += [f"tests, beam size {config.search.beam_size}:", "", scores_as_text(metrics["tests"])]
+    lines += [f"run: {run}", f"next: seq2seq translate {shlex.quote(str(run))}", "      tensorboard --logdir runs"]
+    return "\n".join(lines)
