@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import torch
 from joeynmt.model import build_model
 from joeynmt.vocabulary import Vocabulary
-from protocol import load_batches, serve
+from train_protocol import load_batches, serve
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 file, name, vocab_size, seed = sys.argv[1:]

@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from protocol import load_batches, serve
+from train_protocol import load_batches, serve
 from transformers import MarianConfig, MarianMTModel
 
 PAD, BOS, EOS = 0, 2, 3

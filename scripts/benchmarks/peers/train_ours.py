@@ -4,7 +4,7 @@ import sys
 from functools import partial
 
 import torch
-from protocol import load_batches, serve
+from train_protocol import load_batches, serve
 
 from seq2seq.data.tokenizer import PAD
 from seq2seq.models import ARCHITECTURES, build_model
