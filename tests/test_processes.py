@@ -306,7 +306,7 @@ def test_processes_from_outside_end_together_if_the_first_cannot_start(tmp_path:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/notes.txt").write_text("mine", encoding="utf-8")
     processes = start([*MAIN, *arguments(tmp_path, "run_dir=run")], 2, torchrun, tmp_path)
-    told = outputs(processes, 120)
+    told = outputs(processes)
     assert [process.returncode for process in processes] == [2, 2]
     assert "run_dir=run is not empty" in told[0][1]
     assert "another process of this run has ended" in told[1][1]
