@@ -278,11 +278,15 @@ def test_if_the_first_process_is_killed_the_others_end(tmp_path: Path) -> None:
 def test_a_process_that_waits_for_the_first_ends_when_that_is_gone(tmp_path: Path) -> None:
     port = free_port()  # where nobody listens
     follower = launch.start_another(tiny_settings(tmp_path), Processes(1, 2, 1), port, 1)
-    with pytest.raises(subprocess.TimeoutExpired):
-        follower.wait(5)
-    assert follower.stdin is not None
-    follower.stdin.close()
-    assert follower.wait(60) == 1
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            follower.wait(5)
+        assert follower.stdin is not None
+        follower.stdin.close()
+        assert follower.wait(60) == 1
+    finally:
+        follower.kill()
+        follower.wait()
 
 
 # ---- torchrun and srun ----
