@@ -24,6 +24,7 @@ from seq2seq.data.prepare import prepare
 from seq2seq.data.tokenizer import PAD
 from seq2seq.errors import UserError
 from seq2seq.models import build_model
+from seq2seq.training import launch
 from seq2seq.training.datamodule import BatchStream
 from seq2seq.training.fit import fit
 from seq2seq.training.hardware import choose_hardware
@@ -174,7 +175,7 @@ def test_trainer_devices_makes_one_run_whose_files_are_written_once(tmp_path: Pa
         command = [*MAIN, *arguments(tmp_path, "trainer.max_epochs=2", f"run_dir={run}", *more)]
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
         assert result.returncode == 0, result.stderr
-        assert result.stdout.count("test: BLEU") == 1
+        assert result.stdout.count("next: seq2seq translate") == 1
         assert result.stderr.count("translating test") == 1
     two, one = ({p.name for p in (tmp_path / run).iterdir()} for run in ("two", "one"))
     assert {n for n in two if "tfevents" not in n} == {n for n in one if "tfevents" not in n}
@@ -191,7 +192,7 @@ def test_the_jobs_of_a_sweep_run_one_after_the_other_each_with_its_own_processes
     command = [*MAIN, "-m", *arguments(tmp_path, "trainer.max_steps=2", "trainer.devices=2", "seed=1,2")]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.count("test: BLEU") == 2
+    assert result.stdout.count("next: seq2seq translate") == 2
     (sweep,) = (tmp_path / "runs").iterdir()
     runs = sorted(path for path in sweep.iterdir() if path.is_dir())
     assert [run.name for run in runs] == ["0-transformer-files-s1", "1-transformer-files-s2"]
@@ -274,6 +275,20 @@ def test_if_the_first_process_is_killed_the_others_end(tmp_path: Path) -> None:
     process.communicate()
 
 
+def test_a_process_that_waits_for_the_first_ends_when_that_is_gone(tmp_path: Path) -> None:
+    port = free_port()  # where nobody listens
+    follower = launch.start_another(tiny_settings(tmp_path), Processes(1, 2, 1), port, 1)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            follower.wait(5)
+        assert follower.stdin is not None
+        follower.stdin.close()
+        assert follower.wait(60) == 1
+    finally:
+        follower.kill()
+        follower.wait()
+
+
 # ---- torchrun and srun ----
 
 
@@ -282,7 +297,7 @@ def test_processes_started_from_outside_make_one_run(tmp_path: Path, variables: 
     processes = start([*MAIN, *arguments(tmp_path, "trainer.max_steps=2")], 2, variables, tmp_path)
     told = outputs(processes)
     assert [process.returncode for process in processes] == [0, 0], told
-    assert ["test: BLEU" in output for output, _ in told] == [True, False]
+    assert ["next: seq2seq translate" in output for output, _ in told] == [True, False]
     assert told[1] == ("", "")
     (run,) = (tmp_path / "runs").iterdir()
     assert (run / "bundle" / "metrics.json").is_file()
@@ -306,7 +321,7 @@ def test_processes_from_outside_end_together_if_the_first_cannot_start(tmp_path:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/notes.txt").write_text("mine", encoding="utf-8")
     processes = start([*MAIN, *arguments(tmp_path, "run_dir=run")], 2, torchrun, tmp_path)
-    told = outputs(processes, 120)
+    told = outputs(processes)
     assert [process.returncode for process in processes] == [2, 2]
     assert "run_dir=run is not empty" in told[0][1]
     assert "another process of this run has ended" in told[1][1]

@@ -43,7 +43,7 @@ def launched(config: "TrainConfig") -> Iterator[Processes]:
     store = meeting_point(_ADDRESS, 0, first)
     threads = torch.get_num_threads()
     share = max(1, threads // world)
-    others = [_start(config, Processes(rank, world, rank), store.port, share) for rank in range(1, world)]
+    others = [start_another(config, Processes(rank, world, rank), store.port, share) for rank in range(1, world)]
     is_over = threading.Event()
     threading.Thread(target=_watch, args=(others, is_over), daemon=True).start()
     torch.set_num_threads(share)
@@ -59,7 +59,8 @@ def launched(config: "TrainConfig") -> Iterator[Processes]:
             _end(process)
 
 
-def _start(config: "TrainConfig", processes: Processes, port: int, threads: int) -> subprocess.Popen[bytes]:
+def start_another(config: "TrainConfig", processes: Processes, port: int, threads: int) -> subprocess.Popen[bytes]:
+    """Start one of the other processes, which will meet the first at this port."""
     process = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],
         stdin=subprocess.PIPE,
