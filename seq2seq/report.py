@@ -22,8 +22,8 @@ def scores_as_text(tests: Mapping[str, Mapping[str, Any]]) -> str:
     for name, scores in tests.items():
         by_measure = scores.get("exact_match_by", {})
         if name in by_measure:  # the set is about this measure
-            shares = "  ".join(f"{value}: {_percent(of['exact_match'])}" for value, of in by_measure[name].items())
-            rows.append(f"exact match by distance in {name} (words): {shares}")
+            shares = "  ".join(f"{value}: {100 * of['exact_match']:.0f}" for value, of in by_measure[name].items())
+            rows.append(f"exact match in % by distance in {name} (words): {shares}")
     return "\n".join(rows) + "\n"
 
 
@@ -71,8 +71,8 @@ def _phenomena(by: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]
     height = -(-len(cells) // 3)
     rows = ["exact match by phenomenon:"]
     rows += ["  " + "  ".join(cells[row::height]).rstrip() for row in range(height)]
-    depths = "  ".join(f"{depth}: {_percent(share['exact_match'])}" for depth, share in by["depth"].items())
-    return [*rows, f"exact match by depth of clauses in clauses: {depths}"]
+    depths = "  ".join(f"{depth}: {100 * share['exact_match']:.0f}" for depth, share in by["depth"].items())
+    return [*rows, f"exact match in % by depth of clauses in clauses: {depths}"]
 
 
 def _percent(share: float) -> str:
