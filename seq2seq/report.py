@@ -22,8 +22,7 @@ def scores_as_text(tests: Mapping[str, Mapping[str, Any]]) -> str:
     for name, scores in tests.items():
         by_measure = scores.get("exact_match_by", {})
         if name in by_measure:  # the set is about this measure
-            shares = "  ".join(f"{value}: {100 * of['exact_match']:.0f}" for value, of in by_measure[name].items())
-            rows.append(f"exact match in % by distance in {name} (words): {shares}")
+            rows.append(f"{name}, exact match in % by distance: {_by_value(by_measure[name])}")
     return "\n".join(rows) + "\n"
 
 
@@ -58,8 +57,8 @@ def _alignment(scores: Mapping[str, Any]) -> list[str]:
     heads = scores["alignment"].get("heads")
     if heads is None:
         return ["AER: the alignment error rate, 0 is best; this model has no attention to read words from"]
-    read = ", ".join(f"{_STEPS[step]}: layer {layer} head {head}" for step, (layer, head) in heads.items())
-    return [f"AER: the alignment error rate, 0 is best, of attention at step t and t+1 ({read}, counted from 0)"]
+    read = "; ".join(f"{_STEPS[step]}: layer {layer}, head {head}" for step, (layer, head) in heads.items())
+    return ["AER: the alignment error rate of attention, 0 is best", f"  read at {read} (counted from 0)"]
 
 
 def _phenomena(by: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
@@ -71,8 +70,11 @@ def _phenomena(by: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]
     height = -(-len(cells) // 3)
     rows = ["exact match by phenomenon:"]
     rows += ["  " + "  ".join(cells[row::height]).rstrip() for row in range(height)]
-    depths = "  ".join(f"{depth}: {100 * share['exact_match']:.0f}" for depth, share in by["depth"].items())
-    return [*rows, f"exact match in % by depth of clauses in clauses: {depths}"]
+    return [*rows, f"exact match in % by depth of clauses in clauses: {_by_value(by['depth'])}"]
+
+
+def _by_value(shares: Mapping[str, Mapping[str, float]]) -> str:
+    return " ".join(f"{value}:{100 * share['exact_match']:.0f}" for value, share in shares.items())
 
 
 def _percent(share: float) -> str:

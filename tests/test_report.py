@@ -38,10 +38,10 @@ def test_what_is_known_besides_is_told() -> None:
     known = {**PLAIN, "exact_match_by": BY, "alignment": alignment}
     text = scores_as_text({"test": known, "agreement": known})
     assert text.splitlines()[1].split()[-4:] == ["0.321", "0.054", "0.485", "0.146"]
-    assert "(t: layer 0 head 0, t+1: layer 1 head 3, counted from 0)" in text
+    assert "read at t: layer 0, head 0; t+1: layer 1, head 3 (counted from 0)" in text
     assert "time                  75.0 % of 149" in text
-    assert "exact match in % by depth of clauses in clauses: 0: 70" in text
-    assert "exact match in % by distance in agreement (words): 1: 80  12: 20" in text
+    assert "exact match in % by depth of clauses in clauses: 0:70" in text
+    assert "agreement, exact match in % by distance: 1:80 12:20" in text
 
 
 def test_a_model_without_attention_has_dashes_beside_the_baselines() -> None:
