@@ -330,8 +330,9 @@ class StopOnSignal(L.Callback):
             end_workers()
             os._exit(128 + number)
         self._received, self._received_at = number, time.monotonic()
-        # Past Python's buffers, which the signal may have caught in the middle of a write.
-        os.write(2, b"stopping after this update, or the validation at work (once more: at once, without saving)\n")
+        if self._course.processes.is_first:
+            # Past Python's buffers, which the signal may have caught in the middle of a write.
+            os.write(2, b"stopping after this update, or the validation at work (once more: at once, without saving)\n")
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
