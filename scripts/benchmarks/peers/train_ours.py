@@ -11,14 +11,20 @@ from seq2seq.models import ARCHITECTURES, build_model
 from seq2seq.training.loss import smoothed_cross_entropy
 from seq2seq.training.optim import OptimConfig, build_optimizer
 
+# The peers have these sizes too; our defaults may change.
+SIZES = {
+    "transformer": {"d_model": 128, "d_ff": 256, "num_heads": 4, "num_layers": 4, "dropout": 0.3},
+    "bahdanau": {"embedding_dim": 256, "hidden_size": 256, "dropout": 0.2},
+}
+
 file, name, vocab_size, seed = sys.argv[1:]
-optim = OptimConfig()
+optim = OptimConfig(label_smoothing=0.1)
 
 
 def contestant(amp: bool) -> partial[None]:
     """Return a training step on a model of its own."""
     torch.manual_seed(int(seed))
-    model = build_model(ARCHITECTURES[name].config(), int(vocab_size))
+    model = build_model(ARCHITECTURES[name].config(**SIZES.get(name, {})), int(vocab_size))
     return partial(step, model, build_optimizer(model.parameters(), optim), amp)
 
 
