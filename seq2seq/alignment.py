@@ -6,10 +6,10 @@ that has most. Read at step t, while the word is predicted, and at step t + 1, w
 two shows the alignment depends on whether a decoder attends before its update or after. The Transformer attends in
 every layer and head; the one to read is chosen on validation data, for either step.
 
-Shapes: L layers, H heads, T target tokens, S source tokens (both with EOS), W target words, V source words.
+Shapes: L layers, H heads, T target tokens with EOS, S source tokens without, W target words, V source words.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,11 @@ from torch import Tensor
 
 from seq2seq.data.gold import Gold
 from seq2seq.data.words import Alignment, Link, word_spans
+from seq2seq.errors import UserError
 from seq2seq.inference.translator import Translator
 
 STEPS = ("step_t", "step_t_plus_1")
+_DAMAGED = "metrics.json of the bundle is damaged: attention_heads is not a layer and a head a step; copy it again"
 
 
 class Head(NamedTuple):
@@ -86,24 +88,29 @@ def attended_words(
 ) -> list[NDArray[np.int64]] | None:
     """Return for each pair the source word that each target word attends to most; None for a model without attention.
 
-    An array is (2, L, H, W): at step t and at step t + 1. W is 0 if either side has no words.
+    An array is (2, L, H, W): at step t and at step t + 1; -1 where no word is attended to, as with words that were cut
+    off. W is 0 if the source has no words.
     """
     found: list[NDArray[np.int64]] = []
     pairs = list(zip(sources, targets, strict=True))
-    for (src, tgt), attention in zip(pairs, translator.attention(pairs), strict=True):
+    # No more than a batch at a time: attention is large.
+    found_attention = translator.attention(pairs, chunk_lines=translator.batch_size)
+    for (src, tgt), attention in zip(pairs, found_attention, strict=True):
         if attention is None:
             return None
         src_pieces, tgt_pieces = (translator.tokenizer.word_pieces(text) for text in (src, tgt))
-        words = torch.stack([word_attention(attention[:, :, step:], src_pieces, tgt_pieces) for step in (0, 1)])
+        without_eos = attention[..., :-1]
+        words = torch.stack([word_attention(without_eos[:, :, step:], src_pieces, tgt_pieces) for step in (0, 1)])
         if not src_pieces:
             words = words.new_zeros(*words.shape[:3], 0, 1)
-        found.append(words.argmax(dim=-1).numpy())
+        weights, places = words.max(dim=-1)
+        found.append(torch.where(weights > 0, places, -1).numpy())
     return found
 
 
 def _links(attended: Iterable[NDArray[np.int64]], step: int, head: Head) -> Iterator[list[Link]]:
     for words in attended:
-        yield [(int(i), j) for j, i in enumerate(words[step, head.layer, head.head])]
+        yield [(int(i), j) for j, i in enumerate(words[step, head.layer, head.head]) if i >= 0]
 
 
 def choose_heads(
@@ -119,6 +126,20 @@ def choose_heads(
         return alignment_error_rate(_links(attended, step, head), gold.alignments)
 
     return {name: min(heads, key=lambda head: error_rate(step, head)) for step, name in enumerate(STEPS)}
+
+
+def read_heads(metrics: Mapping[str, Any]) -> dict[str, Head] | None:
+    """Return the heads that a bundle's metrics name, if any; a UserError for what is none."""
+    found = metrics.get("attention_heads")
+    if found is None:
+        return None
+    try:
+        heads = {step: Head(*found[step]) for step in STEPS}
+    except (TypeError, KeyError) as error:
+        raise UserError(_DAMAGED) from error
+    if not all(type(number) is int and number >= 0 for head in heads.values() for number in head):
+        raise UserError(_DAMAGED)
+    return heads
 
 
 def alignment_scores(
@@ -140,8 +161,10 @@ def alignment_scores(
         "ibm_model_1": alignment_error_rate([links.sure for links in gold.baseline], gold.alignments),
     }
     attended = None if heads is None else attended_words(translator, sources, targets)
-    if heads is None or attended is None:
+    if heads is None or not attended:
         return {"baselines": baselines}
+    if any(head.layer >= attended[0].shape[1] or head.head >= attended[0].shape[2] for head in heads.values()):
+        raise UserError(_DAMAGED)
     aer = {
         name: alignment_error_rate(_links(attended, step, heads[name]), gold.alignments)
         for step, name in enumerate(STEPS)

@@ -215,14 +215,14 @@ def evaluate(
     """Score a model on test sets. BLEU, chrF and TER, with signatures; more where the right answers are known."""
     test_sets = _test_sets(run, src, ref, output)
     from seq2seq import evaluation
-    from seq2seq.alignment import Head
+    from seq2seq.alignment import read_heads
     from seq2seq.data.gold import read_gold
     from seq2seq.inference.translator import Translator
     from seq2seq.report import scores_as_text
 
     bundle = _bundle(run, device, precision, beam_size, length_penalty)
     translator = Translator.from_bundle(bundle, batch_size=batch_size)
-    heads = {step: Head(*head) for step, head in (bundle.metrics.get("attention_heads") or {}).items()}
+    heads = read_heads(bundle.metrics)
     known = list(bundle.metrics.get("tests", {}))
     scores = {}
     for name in sorted(test_sets, key=lambda name: known.index(name) if name in known else len(known)):
@@ -234,7 +234,7 @@ def evaluate(
             folder=output,
             lowercase=translator.preprocessing.lowercase,
             gold=None if src is not None else read_gold(test_sets[name].src.parent, len(pairs)),
-            heads=heads or None,
+            heads=heads,
         )
     if as_json:
         sys.stdout.write(json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
@@ -250,7 +250,9 @@ def grammar(
     count: Annotated[
         int | None, typer.Option(min=1, help="Pairs. [default: 20; with --output, as many as data=grammar has]")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another one draws other sentences.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Another one draws other sentences. [default: that of data=grammar]")
+    ] = None,
     show_alignment: Annotated[bool, typer.Option("--show-alignment", help="Show which words correspond.")] = False,
     output: Annotated[
         Path | None,
@@ -261,11 +263,14 @@ def grammar(
     from seq2seq.data import grammar as language
     from seq2seq.data.grammar.files import GrammarConfig, write_corpus
 
+    raise_interrupted()  # what is half written is cleaned up
+    config = GrammarConfig()
+    seed = config.seed if seed is None else seed
     if output is None:
         for pair in language.part(part or "train", count=count or 20, seed=seed):
             sys.stdout.write(_shown(pair, show_alignment))
         return
-    sizes = GrammarConfig().sizes()
+    sizes = config.sizes()
     if part is not None:
         sizes = {part: sizes.get(part, 0)}
     write_corpus(output, {name: count or size for name, size in sizes.items()}, seed)

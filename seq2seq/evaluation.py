@@ -76,7 +76,8 @@ def exact_match_by(matches: Sequence[bool], tags: Sequence[Tags]) -> dict[str, d
 
     Returns:
         phenomenon: by what the sentences show, the most frequent first; depth, agreement and bracket: by the measures
-        of `Tags`, near to far, without 0, where there is nothing to measure. Each entry: sentences, exact_match.
+        of `Tags`, near to far; agreement and bracket without 0, where there is nothing to measure. Each entry:
+        sentences, exact_match.
     """
     found = {
         "phenomenon": _shares((name, match) for match, tag in zip(matches, tags, strict=True) for name in tag.phenomena)

@@ -13,12 +13,11 @@ _STEPS = {"step_t": "t", "step_t_plus_1": "t+1"}
 def scores_as_text(tests: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the scores of test sets by name: a table with a row a set, then what is special about each."""
     rows = [_overview(tests)]
-    first = next(iter(tests.values()), None)
-    if first is not None:
-        rows += [f"{metric}: {signature}" for metric, signature in first["signatures"].items()]
-        rows += _alignment(first)
-        if "exact_match_by" in first:
-            rows += _phenomena(first["exact_match_by"])
+    rows += [f"{metric}: {it}" for scores in [*tests.values()][:1] for metric, it in scores["signatures"].items()]
+    annotated = {name: scores for name, scores in tests.items() if "alignment" in scores}
+    for name, scores in [*annotated.items()][:1]:
+        rows += _alignment(scores["alignment"].get("heads"))
+        rows += _phenomena(name, scores["exact_match_by"])
     for name, scores in tests.items():
         by_measure = scores.get("exact_match_by", {})
         if name in by_measure:  # the set is about this measure
@@ -51,26 +50,23 @@ def _error_rates(alignment: Mapping[str, Any] | None) -> list[str]:
     return [*own, *(f"{alignment['baselines'][name]:.3f}" for name in ("diagonal", "ibm_model_1"))]
 
 
-def _alignment(scores: Mapping[str, Any]) -> list[str]:
-    if "alignment" not in scores:
-        return []
-    heads = scores["alignment"].get("heads")
+def _alignment(heads: Mapping[str, Any] | None) -> list[str]:
     if heads is None:
-        return ["AER: the alignment error rate, 0 is best; this model has no attention to read words from"]
+        return ["AER: the alignment error rate, 0 is best; no attention of this model was chosen to read words from"]
     read = "; ".join(f"{_STEPS[step]}: layer {layer}, head {head}" for step, (layer, head) in heads.items())
     return ["AER: the alignment error rate of attention, 0 is best", f"  read at {read} (counted from 0)"]
 
 
-def _phenomena(by: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
+def _phenomena(name: str, by: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
     """Return accuracy by phenomenon in columns, and by depth."""
     cells = [
-        f"{name:<21}{100 * share['exact_match']:5.1f} % of {share['sentences']:<5d}"
-        for name, share in by["phenomenon"].items()
+        f"{phenomenon:<21}{100 * share['exact_match']:5.1f} % of {share['sentences']:<5d}"
+        for phenomenon, share in by["phenomenon"].items()
     ]
     height = -(-len(cells) // 3)
-    rows = ["exact match by phenomenon:"]
+    rows = [f"{name}, exact match by phenomenon:"]
     rows += ["  " + "  ".join(cells[row::height]).rstrip() for row in range(height)]
-    return [*rows, f"exact match in % by depth of clauses in clauses: {_by_value(by['depth'])}"]
+    return [*rows, f"{name}, exact match in % by depth of embedding: {_by_value(by['depth'])}"]
 
 
 def _by_value(shares: Mapping[str, Mapping[str, float]]) -> str:

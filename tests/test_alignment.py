@@ -14,12 +14,17 @@ from seq2seq.alignment import (
     attended_words,
     choose_heads,
     diagonal,
+    read_heads,
     word_attention,
 )
 from seq2seq.data.gold import Gold
 from seq2seq.data.words import Alignment
+from seq2seq.errors import UserError
+from seq2seq.inference.bundle import Preprocessing
+from seq2seq.inference.search import SearchConfig
 from seq2seq.inference.translator import Translator
 from seq2seq.models import build_model
+from seq2seq.models.transformer import Positions, TransformerConfig
 
 SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
 
@@ -82,11 +87,45 @@ def test_pieces_of_a_source_that_was_cut_count_nothing():
 
 def test_each_word_is_made_of_its_own_pieces(tiny_tokenizer):
     for text in (*SOURCES, *TARGETS, "  Zwei,  drei 漢字 – o'clock!"):
-        ids = tiny_tokenizer.encode(text)
-        spelled = [
-            tiny_tokenizer.decode([ids[n] for n in places]).strip() for places in tiny_tokenizer.word_pieces(text)
-        ]
-        assert spelled == [word.strip(",.!–") for word in text.split() if word.strip(",.!–")]
+        pieces = tiny_tokenizer.pieces(tiny_tokenizer.encode(text))
+        spelled = ["".join(pieces[n] for n in places).replace("·", "") for places in tiny_tokenizer.word_pieces(text)]
+        assert spelled == ["▁" + word.strip(",.!–") for word in text.split() if word.strip(",.!–")]
+
+
+def test_the_end_of_a_source_that_was_cut_counts_for_no_word(tiny_bundle):
+    whole = Translator.from_bundle(tiny_bundle)
+    tiny_bundle.preprocessing.max_source_tokens = len(whole.tokenizer.word_pieces("Two green")[0])
+    found = attended_words(Translator.from_bundle(tiny_bundle), ["Two green"], ["Zwei grüne"])
+    assert (found[0] == 0).all()  # the one word that is left, whatever EOS has
+    tiny_bundle.preprocessing.max_source_tokens = 1
+    words = attended_words(Translator.from_bundle(tiny_bundle), ["green Two"], ["Zwei"])[0]
+    assert (words <= 0).all()
+
+
+def test_a_target_longer_than_the_model_writes_is_aligned_as_far_as_it_goes(tiny_tokenizer):
+    config = TransformerConfig(
+        d_model=8, d_ff=8, num_heads=1, num_layers=2, positions=Positions.learned, max_positions=12
+    )
+    model = build_model(config, tiny_tokenizer.vocab_size).eval()
+    preprocessing = Preprocessing(lowercase=True, max_source_tokens=64, src_lang="en", tgt_lang="de")
+    words = attended_words(Translator(model, tiny_tokenizer, preprocessing, SearchConfig()), ["a b"], ["x " * 30])[0]
+    assert words.shape == (2, 2, 1, 30)
+    assert (words[..., -1] == -1).all()
+    assert (words[..., 0] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "found", [[1], 0, "x", {"step_t": [0, 0]}, {step: [0] for step in STEPS}, {step: [0, -1] for step in STEPS}]
+)
+def test_heads_that_are_none_are_refused(found):
+    with pytest.raises(UserError, match="attention_heads is not a layer and a head"):
+        read_heads({"attention_heads": found})
+
+
+def test_heads_that_the_model_lacks_are_refused(translator):
+    heads = read_heads({"attention_heads": {step: [7, 0] for step in STEPS}})
+    with pytest.raises(UserError, match="attention_heads is not a layer and a head"):
+        alignment_scores(translator, SOURCES, TARGETS, gold(["0-0"] * 6, baseline=["0-0"] * 6), heads)
 
 
 def test_attended_words_equal_the_sums_written_as_loops(translator):

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,17 @@ def test_another_number_of_lines_is_refused(folder: Path) -> None:
         (TAGS, "[]", "line 2 is not"),
         (TAGS, '{"depth": 1}', "line 2 is not"),
         (TAGS, '{"phenomena": []}', "line 2 is not"),
+        (TAGS, "[" * 100_000, "line 2 is not"),
+        *(
+            (TAGS, json.dumps({**PAIRS[0].tags._asdict(), name: value}), "line 2 is not")
+            for name, value in (
+                ("phenomena", "abc"),
+                ("phenomena", [1]),
+                ("depth", "x"),
+                ("agreement", None),
+                ("template", 1),
+            )
+        ),
     ],
 )
 def test_a_damaged_line_is_named(folder: Path, name: str, line: str, message: str) -> None:

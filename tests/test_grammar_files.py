@@ -1,13 +1,14 @@
+import os
 from pathlib import Path
 
 import pytest
 
-from seq2seq.data.gold import parse_alignments, parse_tags, read_gold
+from seq2seq.data.gold import parse_alignments, parse_tags
 from seq2seq.data.grammar import PARTS, part
 from seq2seq.data.grammar.files import GrammarConfig, grammar_corpus, write_corpus
+from seq2seq.data.ibm_model1 import IbmModel1
 from seq2seq.data.prepare import prepare
 from seq2seq.data.tokenizer import TokenizerConfig
-from seq2seq.data.words import word_spans
 from seq2seq.errors import UserError
 
 
@@ -55,15 +56,14 @@ def test_german_to_english_is_the_same_pairs_turned(tmp_path: Path) -> None:
 
 def test_prepared_test_sets_know_their_gold(tmp_path: Path) -> None:
     prepared = prepare(config(tmp_path), TokenizerConfig(vocab_size=400))
-    for store in (prepared.valid, *prepared.tests.values()):
-        gold = read_gold(store.folder, len(store))
-        assert gold is not None
-        for n, alignment in enumerate(gold.alignments):
-            source, target = (len(word_spans(text)) for text in (store.src_text(n), store.tgt_text(n)))
-            for links in (alignment.possible, gold.baseline[n].possible):
-                assert all(i < source and j < target for i, j in links)
-    assert any(alignment.sure for alignment in gold.baseline)
-    assert read_gold(prepared.train.folder, 60) is None
+    assert list(prepared.gold) == ["valid", *prepared.tests]
+    model1 = IbmModel1((pair.src, pair.tgt) for pair in part("train", count=60, seed=1))
+    for name, store in {"valid": prepared.valid, **prepared.tests}.items():
+        pairs = list(part(name, count=len(store), seed=1))
+        gold = prepared.gold[name]
+        assert gold.alignments == [pair.alignment for pair in pairs]
+        assert gold.tags == [pair.tags for pair in pairs]
+        assert gold.baseline == [model1.align(pair.src, pair.tgt) for pair in pairs]
 
 
 def test_a_changed_alignment_is_another_corpus(tmp_path: Path) -> None:
@@ -110,3 +110,32 @@ def test_nothing_is_written_over_or_half_written(tmp_path: Path) -> None:
         write_corpus(tmp_path / "full" / "train.en" / "new", {"train": 1}, seed=1)
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
     assert (tmp_path / "full" / "train.en").read_text(encoding="utf-8") == "mine"
+
+
+def test_nothing_beside_a_new_folder_is_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tmp").mkdir()
+    (tmp_path / "notes.0123456789abcdef0123456789abcdef.tmp").write_text("mine", encoding="utf-8")
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))
+    write_corpus(tmp_path / "new", {"train": 1}, seed=1)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_lost_gold_is_noticed_before_training(tmp_path: Path) -> None:
+    tokenizer = TokenizerConfig(vocab_size=400)
+    prepared = prepare(config(tmp_path), tokenizer)
+    (prepared.folder / "tests" / "test" / "gold.tags").unlink()
+    with pytest.raises(UserError, match=r"gold\.tags.*: delete .*, it is made anew"):
+        prepare(config(tmp_path), tokenizer)
+    for name in ("gold.align", "ibm1.align"):
+        (prepared.folder / "tests" / "test" / name).unlink()
+    with pytest.raises(UserError, match="has lost gold alignments: delete it, it is made anew"):
+        prepare(config(tmp_path), tokenizer)
+
+
+def test_alignments_of_another_length_than_the_text_are_refused(tmp_path: Path) -> None:
+    text = grammar_corpus(config(tmp_path)).tests["test"]
+    assert text.gold is not None
+    text.gold[0].write_text("0-0\n", encoding="utf-8")
+    with pytest.raises(UserError, match="have not the 6 lines of the text: delete"):
+        prepare(config(tmp_path), TokenizerConfig(vocab_size=400))

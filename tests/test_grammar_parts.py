@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from seq2seq.data.grammar import PARTS, part
+from seq2seq.data.grammar.files import GrammarConfig
 from seq2seq.data.grammar.lexicon import is_held_out, load_lexicon
 from seq2seq.errors import UserError
 
@@ -116,3 +117,12 @@ def test_pronouns_agree_with_the_noun_that_the_adjective_is_true_of():
         subject, object = re.match(r"The (.+?) (?:did not) \w+ (?:\w+ )??the (.+?) because", pair.src).groups()
         noun = next(noun for noun in LEXICON.nouns if noun.name == (subject, object)[index % 2])
         assert f"weil {('er', 'sie', 'es')[noun.gender]} zu" in pair.tgt, pair
+
+
+def test_a_part_that_has_not_so_many_sentences_says_how_many_it_has():
+    with pytest.raises(UserError, match=r"the part pronouns of the built-in language has no more than \d\d\d pairs"):
+        list(part("pronouns", count=2000, seed=1))
+
+
+def test_every_part_has_as_many_pairs_as_the_default_corpus_asks_for():
+    assert len(list(part("pronouns", count=GrammarConfig().challenge_size, seed=1))) == 500

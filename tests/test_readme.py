@@ -22,7 +22,7 @@ def run(command: list[str], folder: Path, text: str = "") -> str:
 def test_every_training_command_composes(line: str) -> None:
     overrides = [word for word in shlex.split(line)[2:] if word != "-m"]
     choices = [override.replace("rnn,bahdanau,luong,transformer", "luong") for override in overrides]
-    assert composed(*choices).trainer.max_epochs in (3, 20)
+    assert composed(*choices).trainer.max_epochs == 20
 
 
 def test_the_first_commands_train_and_translate(tmp_path: Path) -> None:

@@ -40,14 +40,14 @@ def test_what_is_known_besides_is_told() -> None:
     assert text.splitlines()[1].split()[-4:] == ["0.321", "0.054", "0.485", "0.146"]
     assert "read at t: layer 0, head 0; t+1: layer 1, head 3 (counted from 0)" in text
     assert "time                  75.0 % of 149" in text
-    assert "exact match in % by depth of clauses in clauses: 0:70" in text
+    assert "test, exact match in % by depth of embedding: 0:70" in text
     assert "agreement, exact match in % by distance: 1:80 12:20" in text
 
 
 def test_a_model_without_attention_has_dashes_beside_the_baselines() -> None:
-    text = scores_as_text({"test": {**PLAIN, "alignment": {"baselines": BASELINES}}})
+    text = scores_as_text({"test": {**PLAIN, "exact_match_by": BY, "alignment": {"baselines": BASELINES}}})
     assert text.splitlines()[1].split()[-4:] == ["-", "-", "0.485", "0.146"]
-    assert "this model has no attention to read words from" in text
+    assert "no attention of this model was chosen" in text
 
 
 def test_no_line_is_wider_than_the_page() -> None:

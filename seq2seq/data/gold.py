@@ -37,47 +37,53 @@ class Gold(NamedTuple):
         return {name: "".join(f"{line}\n" for line in found) for name, found in lines.items()}
 
 
-def read_gold(folder: Path, pairs: int) -> Gold | None:
-    """Return what is known of the text in a folder, or None if that is nothing.
+def read_gold(folder: Path, pairs: int, way_out: str = "take an unbroken copy") -> Gold | None:
+    """Return what is known of the text of so many pairs in a folder, or None if that is nothing.
 
     Raises:
-        UserError: a file is missing while the others are there, is damaged, or has another number of lines.
+        UserError: a file is missing while the others are there, is damaged, or has another number of lines; `way_out`
+            is what to do about it.
     """
     paths = [folder / name for name in (ALIGNMENTS, TAGS, BASELINE)]
     if not any(path.exists() for path in paths):
         return None
-    alignments, tags, baseline = (list(read_lines(path)) for path in paths)
-    for path, lines in zip(paths, (alignments, tags, baseline), strict=True):
-        if len(lines) != pairs:
-            raise UserError(f"{path} has {len(lines)} lines, the text beside it {pairs}: take an unbroken copy")
-    return Gold(
-        parse_alignments(alignments, paths[0]), parse_tags(tags, paths[1]), parse_alignments(baseline, paths[2])
-    )
+    try:
+        alignments, tags, baseline = (list(read_lines(path)) for path in paths)
+        for path, lines in zip(paths, (alignments, tags, baseline), strict=True):
+            if len(lines) != pairs:
+                raise UserError(f"{path} has {len(lines)} lines, the text beside it {pairs}")
+        return Gold(
+            parse_alignments(alignments, paths[0]), parse_tags(tags, paths[1]), parse_alignments(baseline, paths[2])
+        )
+    except UserError as error:
+        raise UserError(f"{error}: {way_out}") from error
 
 
-def parse_alignments(lines: Iterable[str], source: Path) -> list[Alignment]:
+def parse_alignments(lines: Iterable[str], file: Path) -> list[Alignment]:
     """Read Pharaoh lines; a UserError names the line that is none."""
     found = []
     for number, line in enumerate(lines, start=1):
         try:
             found.append(Alignment.parse(line))
         except ValueError as error:
-            raise UserError(f"{source}, line {number}: {error}") from error
+            raise UserError(f"{file}, line {number}: {error}") from error
     return found
 
 
-def parse_tags(lines: Iterable[str], source: Path) -> list[Tags]:
+def parse_tags(lines: Iterable[str], file: Path) -> list[Tags]:
     """Read lines that `tags_to_json` wrote; a UserError names the line that is none."""
     found = []
     for number, line in enumerate(lines, start=1):
         try:
             values = json.loads(line)
-            found.append(Tags(**{**values, "phenomena": tuple(values["phenomena"])}))
-        except (ValueError, TypeError, KeyError) as error:
-            names = ", ".join(Tags._fields)
-            raise UserError(
-                f"{source}, line {number} is not a JSON object of {names}: take an unbroken copy"
-            ) from error
+            tags = Tags(**{**values, "phenomena": tuple(values["phenomena"])})
+            if not all(isinstance(name, str) for name in (*values["phenomena"], tags.template)) or not (
+                isinstance(values["phenomena"], list) and all(type(number) is int for number in tags[1:5])
+            ):
+                raise TypeError
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UserError(f"{file}, line {number} is not a JSON object of {', '.join(Tags._fields)}") from error
+        found.append(tags)
     return found
 
 

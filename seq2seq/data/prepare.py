@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from seq2seq.data.clean import Cleaning
 from seq2seq.data.corpus import Corpus, DataConfig, FilesConfig, files_corpus, read_lines
-from seq2seq.data.gold import Gold, parse_alignments, parse_tags
+from seq2seq.data.gold import Gold, parse_alignments, parse_tags, read_gold
 from seq2seq.data.grammar.files import GrammarConfig, grammar_corpus
 from seq2seq.data.ibm_model1 import IbmModel1
 from seq2seq.data.multi30k import Multi30kConfig, multi30k_corpus
@@ -46,13 +46,19 @@ _PLACES = ("cache_dir", "dir", "url", "train", "valid", "test")
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """A corpus ready to be trained on; `manifest` says what went in and what was left out."""
+    """A corpus ready to be trained on.
+
+    Attributes:
+        gold: what is known besides of "valid" and of tests, by name.
+        manifest: what went in, and what was left out.
+    """
 
     folder: Path
     tokenizer: Tokenizer
     train: PairStore
     valid: PairStore
     tests: dict[str, PairStore]
+    gold: dict[str, Gold]
     manifest: dict[str, Any]
 
 
@@ -101,6 +107,7 @@ def _opened(folder: Path) -> PreparedCorpus:
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         names, expected = list(manifest["tests"]), manifest["tokenizer"]["fingerprint"]
+        annotated = list(manifest["gold"])
         lowercase = bool(manifest["tokenizer"]["lowercase"])
         is_whole = manifest["fingerprint"] == folder.name and all(Path(name).name == name for name in names)
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -116,12 +123,18 @@ def _opened(folder: Path) -> PreparedCorpus:
     stores = {name: PairStore(folder / name) for name in ("train", "valid", *(f"tests/{name}" for name in names))}
     for store in stores.values():
         store.check_ids(tokenizer.vocab_size)
+    gold = {
+        name: read_gold(store.folder, len(store), f"delete {folder}, it is made anew") for name, store in stores.items()
+    }
+    if sorted(name for name, found in gold.items() if found is not None) != annotated:
+        raise UserError(f"{folder} has lost gold alignments: delete it, it is made anew")
     return PreparedCorpus(
         folder,
         tokenizer,
         train=stores["train"],
         valid=stores["valid"],
         tests={name: stores[f"tests/{name}"] for name in names},
+        gold={name.removeprefix("tests/"): found for name, found in gold.items() if found is not None},
         manifest=manifest,
     )
 
@@ -160,7 +173,7 @@ def _build_and_rename(
 ) -> None:
     if folder.exists() and not (folder / "manifest.json").is_file():
         raise UserError(f"{folder} has no manifest.json, so it is not whole: delete it, it is made anew")
-    with whole_folder(folder) as building:
+    with whole_folder(folder, in_cache=True) as building:
         manifest = {"format": FORMAT, "fingerprint": fingerprint, **_build(building, corpus, data, tokenizer)}
         text = json.dumps(manifest, ensure_ascii=False, indent=2)
         (building / "manifest.json").write_text(text + "\n", encoding="utf-8")
@@ -180,7 +193,8 @@ def _build(folder: Path, corpus: Corpus, data: DataConfig, config: TokenizerConf
     trained_on = np.unique(parts.train.sources())
     held_out = {"valid": parts.valid, **{f"tests/{name}": part for name, part in parts.tests.items()}}
     written = {name: _write_whole(folder / name, part, tokenizer, trained_on) for name, part in held_out.items()}
-    _write_gold({folder / name: part for name, part in held_out.items() if part.survey.text.gold}, learnable)
+    annotated = sorted(name for name, part in held_out.items() if part.survey.text.gold)
+    _write_gold({folder / name: held_out[name] for name in annotated}, learnable)
     return {
         "data": {"type": type(data).__name__, **asdict(data)},
         "tokenizer": {
@@ -190,6 +204,7 @@ def _build(folder: Path, corpus: Corpus, data: DataConfig, config: TokenizerConf
             "learned_from_pairs": len(sample),
         },
         "train": _write_cleaned(folder / "train", parts.train, tokenizer, data),
+        "gold": annotated,
         "valid": written.pop("valid"),
         "tests": {name.removeprefix("tests/"): about for name, about in written.items()},
     }
@@ -253,6 +268,8 @@ def _write_gold(parts: dict[Path, Part], train: Part) -> None:
             parse_tags(read_lines(tags), tags),
             [model1.align(src, tgt) for src, tgt in part.pairs()],
         )
+        if not len(gold.alignments) == len(gold.tags) == len(part):
+            raise UserError(f"{align} and {tags} have not the {len(part)} lines of the text: delete {align.parent}")
         for name, content in gold.files().items():
             (folder / name).write_text(content, encoding="utf-8", newline="\n")
 

@@ -125,12 +125,14 @@ class Tokenizer:
     def word_pieces(self, text: str) -> list[list[int]]:
         """Return for each word of a text (see `word_spans`) the places of its pieces among the text's ids.
 
-        Pieces between words belong to none; one that two words share counts with both.
+        A piece that is only the space before a word is the word's first; punctuation belongs to none; a piece that two
+        words share counts with both.
         """
         text = self._cased(text)
-        pieces = self._processor.encode(text, return_type="offset_mapping")["offsets"]  # in characters
+        offsets = self._processor.encode(text, return_type="offset_mapping")["offsets"]  # in characters
+        spans = [(begin, max(end, begin + 1) + text[begin:end].isspace()) for begin, end in offsets]
         return [
-            [n for n, (begin, end) in enumerate(pieces) if begin < word_end and max(end, begin + 1) > word_start]
+            [n for n, (begin, end) in enumerate(spans) if begin < word_end and end > word_start]
             for word_start, word_end in word_spans(text)
         ]
 

@@ -175,29 +175,9 @@ class Translator(LineTranslator):
         Raises:
             UserError: a target is longer than the model can write (names the line).
         """
-        for sources, targets in self._encode_pairs(pairs, chunk_lines, warn=self.warn):
-            yield from self._score_chunk(sources, targets)
-
-    def attention(
-        self, pairs: Iterable[tuple[str, str]], *, chunk_lines: int = CHUNK_LINES
-    ) -> Iterator[Float[Tensor, "L H T S"] | None]:
-        """Yield what the decoder attends to in each source while it is given the target: None if it never does.
-
-        T is the target's tokens and EOS: row t is the attention while token t is predicted, that is after token t - 1
-        was read. S is the source's tokens and EOS. Nothing is logged: translating the same lines says what is unusual.
-
-        Raises:
-            UserError: as `score`.
-        """
-        for sources, targets in self._encode_pairs(pairs, chunk_lines, warn=False):
-            yield from self._attention_of_chunk(sources, targets)
-
-    def _encode_pairs(
-        self, pairs: Iterable[tuple[str, str]], chunk_lines: int, *, warn: bool
-    ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
         unknown = _Unknown()
         for start, chunk in _chunks(pairs, chunk_lines):
-            sources = self._encode([src for src, _ in chunk], start, unknown, warn=warn)
+            sources = self._encode([src for src, _ in chunk], start, unknown, warn=self.warn)
             targets = self.tokenizer.encode_batch([tgt for _, tgt in chunk])
             longest = self.model.max_target_length
             for number, target in enumerate(targets, start):
@@ -206,8 +186,26 @@ class Translator(LineTranslator):
                         f"line {number}: the target has {len(target)} tokens, this model writes up to {longest - 1}; "
                         "leave the line out"
                     )
-            yield sources, targets
+            yield from self._score_chunk(sources, targets)
         unknown.log()
+
+    def attention(
+        self, pairs: Iterable[tuple[str, str]], *, chunk_lines: int = CHUNK_LINES
+    ) -> Iterator[Float[Tensor, "L H T S"] | None]:
+        """Yield what the decoder attends to in each source while it is given the target: None if it never does.
+
+        T is the target's tokens and EOS: row t is the attention while token t is predicted, that is after token t - 1
+        was read. S is the source's tokens and EOS. Both are cut to what the model can take. Nothing is logged:
+        translating the same lines says what is unusual.
+        """
+        unknown = _Unknown()
+        longest = self.model.max_target_length
+        for start, chunk in _chunks(pairs, chunk_lines):
+            sources = self._encode([src for src, _ in chunk], start, unknown, warn=False)
+            targets = self.tokenizer.encode_batch([tgt for _, tgt in chunk])
+            yield from self._attention_of_chunk(
+                sources, [ids if longest is None else ids[: longest - 1] for ids in targets]
+            )
 
     def _search(self, sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
         batches = list(self._batches(sources))

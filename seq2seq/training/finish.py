@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from seq2seq.alignment import Head, choose_heads
-from seq2seq.data.gold import read_gold
+from seq2seq.alignment import choose_heads
 from seq2seq.data.prepare import PreparedCorpus
-from seq2seq.data.store import PairStore
 from seq2seq.evaluation import evaluate
 from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
 from seq2seq.inference.translator import Translator
@@ -40,7 +38,8 @@ def finish(
     """Choose the weights, score the tests, write the bundle; return what its metrics.json holds."""
     validation = choose_weights(config, model, course)
     translator = Translator(model, corpus.tokenizer, preprocessing(config), config.search)
-    heads = _heads(translator, corpus.valid)
+    valid = corpus.gold.get("valid")
+    heads = valid and choose_heads(translator, texts(corpus.valid, "src"), texts(corpus.valid, "tgt"), valid)
     tests = {}
     for name, store in corpus.tests.items():
         logger.info("translating %s: %d sentences, beam size %d", name, len(store), config.search.beam_size)
@@ -51,7 +50,7 @@ def finish(
             references,
             folder=run / "tests" / name,
             lowercase=config.tokenizer.lowercase,
-            gold=read_gold(store.folder, len(store)),
+            gold=corpus.gold.get(name),
             heads=heads,
         )
         logger.info("%s: BLEU %.2f, chrF %.2f", name, tests[name]["bleu"], tests[name]["chrf"])
@@ -74,12 +73,6 @@ def finish(
     bundle = Bundle(model.eval(), config.model, corpus.tokenizer, preprocessing(config), config.search, metrics)
     save_bundle(run / "bundle", bundle)
     return metrics
-
-
-def _heads(translator: Translator, valid: PairStore) -> dict[str, Head] | None:
-    """Return which attention aligns words best, if validation data tells."""
-    gold = read_gold(valid.folder, len(valid))
-    return None if gold is None else choose_heads(translator, texts(valid, "src"), texts(valid, "tgt"), gold)
 
 
 def choose_weights(config: "TrainConfig", model: Seq2Seq[Any, Any], course: Course) -> dict[str, Any]:

@@ -93,7 +93,9 @@ class BoardLogger(TensorBoardLogger):
         """Write the scores of each test set; accuracy by phenomenon and alignment error rates where they are known."""
         for name, scores in tests.items():
             numbers = {metric: scores[metric] for metric in ("bleu", "chrf", "ter", "exact_match")}
-            numbers |= {f"aer_{at}": rate for at, rate in scores.get("alignment", {}).get("aer", {}).items()}
+            alignment = scores.get("alignment", {})
+            rates = {**alignment.get("aer", {}), **alignment.get("baselines", {})}
+            numbers |= {f"alignment_error_rate/{of}": rate for of, rate in rates.items()}
             for kind, shares in scores.get("exact_match_by", {}).items():
                 numbers |= {f"exact_match_by_{kind}/{value}": of["exact_match"] for value, of in shares.items()}
             for label, number in numbers.items():

@@ -66,7 +66,7 @@ def grammar_corpus(config: GrammarConfig) -> Corpus:
     """Generate the corpus, or find it where it was generated before; German to English is the same pairs turned."""
     folder = Path(config.cache_dir).expanduser() / "grammar" / _fingerprint(config)
     if not folder.is_dir():
-        with whole_folder(folder) as building:
+        with whole_folder(folder, in_cache=True) as building:
             for name, size in config.sizes().items():
                 logger.info("generating the built-in language: %s, %d pairs", name, size)
                 pairs = part(name, count=size, seed=config.seed)
@@ -87,7 +87,7 @@ def write_corpus(folder: Path, sizes: Mapping[str, int], seed: int) -> None:
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UserError(f"{folder} is there already: name a new folder")
-        with whole_folder(folder) as building:
+        with whole_folder(folder, in_cache=False) as building:
             for name, size in sizes.items():
                 _write_part(building, name, part(name, count=size, seed=seed), ("en", "de"), with_gold=True)
     except OSError as error:
@@ -116,9 +116,10 @@ def _text(folder: Path, name: str, config: GrammarConfig) -> ParallelText:
 
 
 def _fingerprint(config: GrammarConfig) -> str:
-    """Identify all that the sentences depend on: how many of what, and the grammar itself, code and lexicon."""
+    """Identify all that the files depend on: how many of what, the grammar itself, code and lexicon, and formats."""
     digest = hashlib.sha256(json.dumps([config.sizes(), config.seed, config.src_lang]).encode())
     here = Path(__file__).parent
-    for file in sorted([*here.glob("*.py"), *here.glob("*.tsv")]):
+    formats = [here.parent / "gold.py", here.parent / "words.py"]
+    for file in sorted([*here.glob("*.py"), *here.glob("*.tsv"), *formats]):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

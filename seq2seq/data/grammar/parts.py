@@ -41,6 +41,7 @@ from seq2seq.errors import UserError
 DEFAULT = Style()
 LENGTHS = (3, 20)  # English words, as in training
 DISTANCES = range(1, 13)
+_REPEATS = 20_000  # of sentences that were there before, in a row: then there are no more
 
 Accept = Callable[[Pair], bool]
 
@@ -135,16 +136,19 @@ def _far_subject(d: Derivation) -> tuple[Phrase, str]:
 
 
 def _pronouns(rng: random.Random) -> Iterator[Pair]:
-    """Two by two: the same sentence about its subject and about its object."""
+    """Two by two: the same sentence about its subject and about its object; as many as there are."""
     lexicon = load_lexicon()
     seen: set[str] = set()
-    while True:
+    repeats = 0
+    while repeats < _REPEATS:
+        repeats += 1
         riddle = draw_riddle(rng, lexicon, held_out=True)
         both = []
         for about_subject in (True, False):
             d = Derivation(rng, lexicon, DEFAULT)
             both.append(realise(d, ask(d, riddle, about_subject=about_subject), "."))
         if seen.isdisjoint(pair.src for pair in both):
+            repeats = 0
             seen.update(pair.src for pair in both)
             yield from both
 
@@ -200,14 +204,21 @@ def check_parts(names: Iterable[str]) -> None:
 def part(name: str, *, count: int, seed: int) -> Iterator[Pair]:
     """The first `count` pairs of a part, no two with the same English; the same for the same seed, on any machine.
 
-    Raises UserError for a name that is not in `PARTS`.
+    Raises UserError for a name that is not in `PARTS`, or if the part has not so many sentences.
     """
     check_parts([name])
     rng = random.Random(f"{name} {seed}")  # seeded with a string, through SHA-512: parts do not repeat one another
     seen: set[str] = set()
+    repeats = 0
     for pair in PARTS[name](rng):
         if len(seen) == count:
             return
+        repeats += 1
         if pair.src not in seen:
+            repeats = 0
             seen.add(pair.src)
             yield pair
+        elif repeats == _REPEATS:
+            break
+    if len(seen) < count:
+        raise UserError(f"the part {name} of the built-in language has no more than {len(seen)} pairs: ask for fewer")
