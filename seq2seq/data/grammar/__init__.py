@@ -23,8 +23,7 @@ whose past looks like its present (put, read) is used in the past only where its
 two translations (know, like, put, work, where, when) is one where its companions decide.
 
 German to English is not a function: ihr is her or their, sie (object) her or them, muss must or has to, wenn when or
-if. Pairs of which this is true have the tag "merged": every
-ninth of the training data.
+if. Pairs of which this is true have the tag "merged": every ninth of the training data.
 """
 
 from seq2seq.data.grammar.pair import Pair, Tags
