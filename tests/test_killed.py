@@ -28,6 +28,12 @@ FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(["small_runs", "seq2seq.training.fit", "seq2seq.cli"])
 
 
+def train(config: TrainConfig) -> None:
+    """Train as the command does, whose workers are forked: they see that their parent is gone, and go."""
+    multiprocessing.set_start_method("fork", force=True)
+    fit(config)
+
+
 def run_cli(arguments: list[str]) -> None:
     from seq2seq.cli import main
 
@@ -76,7 +82,7 @@ def as_it_stands(config: TrainConfig) -> TrainConfig:
 def test_whatever_was_finished_when_the_process_was_killed_is_whole_and_the_run_goes_on(tmp_path: Path) -> None:
     settings = {"max_steps": 30, "max_epochs": 99, "validate_every": 1, "num_workers": 2}
     whole = tiny_settings(tmp_path, "whole", **settings)
-    longest = seconds_of(fit, whole)
+    longest = seconds_of(train, whole)
     config = tiny_settings(tmp_path, **settings)
     draw = random.Random(1)
     run = tmp_path / "run"
@@ -90,11 +96,11 @@ def test_whatever_was_finished_when_the_process_was_killed_is_whole_and_the_run_
             updates, size = draw.randint(1, 10), size_of(run / "metrics.csv")
             came_to_its_end = killed_when(
                 lambda size=size, updates=updates: size_of(run / "metrics.csv") > size + 90 * updates,  # bytes a row
-                fit,
+                train,
                 as_it_stands(config),
             )
         else:
-            came_to_its_end = killed_after(draw.uniform(0, longest), fit, as_it_stands(config))
+            came_to_its_end = killed_after(draw.uniform(0, longest), train, as_it_stands(config))
         has_bundle |= came_to_its_end
         for path in run.glob("checkpoints/*.ckpt"):
             load(path)
