@@ -223,7 +223,8 @@ def evaluate(
     bundle = _bundle(run, device, precision, beam_size, length_penalty)
     translator = Translator.from_bundle(bundle, batch_size=batch_size)
     heads = read_heads(bundle.metrics)
-    known = list(bundle.metrics.get("tests", {}))
+    tests = bundle.metrics.get("tests")
+    known = list(tests) if isinstance(tests, dict) else []  # in the order that the run had them
     scores = {}
     for name in sorted(test_sets, key=lambda name: known.index(name) if name in known else len(known)):
         pairs = list(test_sets[name].pairs())

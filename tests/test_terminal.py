@@ -32,5 +32,5 @@ def test_a_terminal_shows_a_bar_with_loss_bleu_speed_and_time_left(tmp_path: Pat
     text = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown).decode()
     assert re.search(r"epoch \d+/20 .*100%.* loss \d+\.\d+ BLEU \d+\.\d [\d ,]+ target tokens/s \d+ s left", text)
     assert "validation BLEU" in text
-    assert b"test: BLEU" in summary
+    assert b"tests, beam size" in summary
     assert b"\x1b" not in summary
