@@ -254,7 +254,10 @@ def grammar(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Another one draws other sentences. [default: that of data=grammar]")
     ] = None,
-    show_alignment: Annotated[bool, typer.Option("--show-alignment", help="Show which words correspond.")] = False,
+    show_alignment: Annotated[
+        bool,
+        typer.Option("--show-alignment", help="Show which words correspond: surely (0-1, -) or possibly (0p1, ~)."),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write NAME.en, NAME.de, NAME.align and NAME.tags to this new folder."),

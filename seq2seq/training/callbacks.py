@@ -33,6 +33,7 @@ from seq2seq.training.validation import Validation, Validator
 logger = logging.getLogger(__name__)
 
 _ECHO_SECONDS = 3
+_SHOWN = 300  # characters of a sample translation: in its first minutes a model may repeat itself to the limit
 _SILENCE_SECONDS = 30  # the longest time without a line of the log, but for validation
 
 
@@ -218,6 +219,7 @@ class Course(L.Callback):
 
     def _validate(self, trainer: L.Trainer, module: TranslationModule, place: Place) -> None:
         step = trainer.global_step
+        logger.info("step %d: validating", step)
         result = self.processes.share(
             self.validator(module.model, self.logs.samples) if self.processes.is_first else None
         )
@@ -255,7 +257,7 @@ class Course(L.Callback):
         for sample in result.samples[:1]:
             logger.info("  source       %s", sample.src)
             logger.info("  reference    %s", sample.ref)
-            logger.info("  translation  %s", sample.hyp)
+            logger.info("  translation  %s", sample.hyp if len(sample.hyp) <= _SHOWN else f"{sample.hyp[:_SHOWN]} ...")
 
     def _write(self, trainer: L.Trainer, prefix: str, numbers: dict[str, float], place: Place) -> None:
         metrics = {f"{prefix}/{name}": value for name, value in numbers.items()}
