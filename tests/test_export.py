@@ -46,9 +46,12 @@ def test_a_thousand_sentences_become_the_same(tiny_tokenizer, tmp_path, norm, po
     lines = [*random_lines(990), *(english for english, _ in PAIRS), "", "  ", "¿", "x"]
     ours = Translator.from_bundle(bundle).translate(lines)
     theirs = CTranslate2Translator.from_folder(tmp_path / "model").translate(lines)
-    compared = 0
+    compared = missed = 0
     for expected, found in zip(ours, theirs, strict=True):
         if expected.cut or found.cut:
+            continue
+        if found.score < expected.score - 1e-4:  # its search ends a little sooner, and may miss the best
+            missed += 1
             continue
         assert found.score == pytest.approx(expected.score, abs=1e-4)
         if found.text != expected.text:  # a tie
@@ -56,6 +59,7 @@ def test_a_thousand_sentences_become_the_same(tiny_tokenizer, tmp_path, norm, po
         assert found.log_prob == pytest.approx(expected.log_prob, abs=1e-3)
         compared += 1
     assert compared > 800
+    assert missed <= 1
 
 
 def test_the_n_best_are_ranked_by_our_score(tiny_bundle, exported):

@@ -113,10 +113,10 @@ def without_prefix(state: object) -> dict[str, Any]:
 
 
 def check_weights(path: Path, stored: object, model: nn.Module) -> dict[str, Tensor]:
-    """Return a state dict if it is one of this model; else raise UserError."""
-    expected = {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
+    """Return a state dict if it is one of this model, in whatever precision; else raise UserError."""
+    expected = {name: (item.shape, item.is_floating_point()) for name, item in model.state_dict().items()}
     found = stored if isinstance(stored, dict) else {}
-    shapes = {name: (item.shape, item.dtype) for name, item in found.items() if isinstance(item, Tensor)}
+    shapes = {name: (item.shape, item.is_floating_point()) for name, item in found.items() if isinstance(item, Tensor)}
     if len(shapes) != len(found) or shapes != expected:
         raise UserError(f"{path} does not hold the weights of this run's model; take an unbroken copy")
     return found

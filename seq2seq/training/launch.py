@@ -51,7 +51,7 @@ def launched(config: "TrainConfig") -> Iterator[Processes]:
         with joined(first, store):
             yield first
     except PeerLost as error:
-        raise PeerLost(_obituary(others) or str(error)) from error
+        raise PeerLost(_awaited_obituary(others) or str(error)) from error
     finally:
         is_over.set()
         torch.set_num_threads(threads)
@@ -96,6 +96,14 @@ def _obituary(others: list[subprocess.Popen[bytes]]) -> str:
                 f"process {rank} of 0 to {len(others)} {how}, so all end; go on from the last checkpoint with resume="
             )
     return ""
+
+
+def _awaited_obituary(others: list[subprocess.Popen[bytes]]) -> str:
+    """Say it as soon as it is known: a connection may break before the system reports the process."""
+    until = time.monotonic() + _GRACE_SECONDS
+    while not (message := _obituary(others)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return message
 
 
 def _watch(others: list[subprocess.Popen[bytes]], is_over: threading.Event) -> None:
