@@ -60,6 +60,20 @@ def test_the_split_hardly_changes_when_lines_are_added(tmp_path: Path) -> None:
     assert len(few & more) >= len(few) - 1
 
 
+def test_a_source_that_is_repeated_without_end_is_not_what_is_tested(tmp_path: Path) -> None:
+    for seed in range(20):
+        repeated = [("See also", f"Siehe auch {i}") for i in range(500)]
+        parts = divide(Corpus(text(tmp_path, PAIRS + repeated), None, {}, valid_size=40, test_size=60, split_seed=seed))
+        assert len(parts.valid) <= 42
+        assert len(parts.tests["test"]) <= 62
+
+
+def test_a_text_of_one_repeated_source_is_still_split(tmp_path: Path) -> None:
+    repeated = [("See also", f"Siehe auch {i}") for i in range(50)] + [(f"{i}", f"{i}") for i in range(10)]
+    parts = divide(Corpus(text(tmp_path, repeated), None, {}, valid_size=15, test_size=0))
+    assert len(parts.valid) >= 15
+
+
 def test_a_pair_with_a_blank_side_is_never_chosen(tmp_path: Path) -> None:
     blanks = [(f"only source {i}", " ") for i in range(500)] + [("", f"nur Ziel {i}") for i in range(500)]
     parts = divide(Corpus(text(tmp_path, blanks + PAIRS), None, {}, valid_size=100, test_size=100))

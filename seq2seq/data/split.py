@@ -98,8 +98,9 @@ def divide(corpus: Corpus) -> Parts:
             f"data.valid_size={valid_size} and data.test_size={test_size} are more than half of the "
             f"{usable} pairs of {corpus.train}: make them smaller, or give files as data.valid and data.test"
         )
-    test = _lowest(train, test_size)
-    valid = _lowest(train, int(test.sum()) + valid_size) & ~test if valid_size else test & False
+    often = max(1, min((size for size in (valid_size, test_size) if size), default=0) // 10)
+    test = _lowest(train, test_size, often)
+    valid = _lowest(train, int(test.sum()) + valid_size, often) & ~test if valid_size else test & False
     tests = {name: _whole(text, corpus.split_seed) for name, text in corpus.tests.items()}
     if test_size:
         tests["test"] = Part(train, test)
@@ -110,15 +111,21 @@ def divide(corpus: Corpus) -> Parts:
     )
 
 
-def _lowest(found: Survey, pairs: int) -> NDArray[np.bool_]:
+def _lowest(found: Survey, pairs: int, often: int) -> NDArray[np.bool_]:
     """Mark at least so many pairs, those whose sources have the lowest hashes; none with a blank side.
 
-    A random choice that hardly changes when the corpus grows, and takes all pairs of a source or none.
+    A random choice that hardly changes when the corpus grows, and takes all pairs of a source or none. A source with
+    more than `often` pairs stays in training, if there are enough others: alone it could be far more than all.
     """
     if pairs == 0:
         return np.zeros_like(found.blank)
-    bound = np.partition(found.sources[~found.blank], pairs - 1)[pairs - 1]
-    marked: NDArray[np.bool_] = (found.sources <= bound) & ~found.blank
+    eligible = ~found.blank
+    sources, counts = np.unique(found.sources[eligible], return_counts=True)
+    rare = np.isin(found.sources, sources[counts <= often]) & eligible
+    if rare.sum() >= pairs:
+        eligible = rare
+    bound = np.partition(found.sources[eligible], pairs - 1)[pairs - 1]
+    marked: NDArray[np.bool_] = (found.sources <= bound) & eligible
     return marked
 
 
