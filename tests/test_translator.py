@@ -293,7 +293,7 @@ def test_an_error_in_one_of_two_threads_is_raised(tiny_bundle, two_threads):
     assert torch.get_num_threads() == 2
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=12), max_size=6))
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=12), max_size=6))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_gives_line_k_for_line_k(translator, lines):
     raw = "".join(f"{line}\n" for line in lines).encode()
