@@ -50,7 +50,7 @@ def test_a_thousand_sentences_become_the_same(tiny_tokenizer, tmp_path, norm, po
     for expected, found in zip(ours, theirs, strict=True):
         if expected.cut or found.cut:
             continue
-        if found.score < expected.score - 1e-4:  # its search ends a little sooner, and may miss the best
+        if found.score < expected.score - 1e-4:  # seen once in a thousand; the cause is not known yet
             missed += 1
             continue
         assert found.score == pytest.approx(expected.score, abs=1e-4)
