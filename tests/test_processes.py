@@ -289,6 +289,16 @@ def test_a_process_that_waits_for_the_first_ends_when_that_is_gone(tmp_path: Pat
         follower.wait()
 
 
+def test_a_process_may_end_while_it_watches_for_the_end_of_the_first() -> None:
+    program = (
+        "import threading, time; from seq2seq.training.launch import _end_with_the_first; "
+        "threading.Thread(target=_end_with_the_first, daemon=True).start(); time.sleep(0.5)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait()) == (b"", 0)  # and stdin is still open
+
+
 # ---- torchrun and srun ----
 
 

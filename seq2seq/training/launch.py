@@ -137,7 +137,8 @@ def follow_first() -> None:
 
 
 def _end_with_the_first() -> None:
-    sys.stdin.buffer.read()  # returns when the first process has closed its end, or is no more
+    # Not sys.stdin.buffer: Python ends with a fatal error if a thread is reading from that when all else has finished.
+    os.read(sys.stdin.fileno(), 1)  # returns when the first process has closed its end, or is no more
     time.sleep(1)  # what ends by itself in order should
     logging.shutdown()
     os._exit(1)
