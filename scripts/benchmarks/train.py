@@ -47,7 +47,7 @@ def main(
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "batches.npz"
-        stream = BatchStream(corpus.train, batch_tokens=batch_tokens, seed=seed)
+        stream = BatchStream(corpus.train, batch_tokens=batch_tokens, seed=seed, epochs=batches + 2)
         _write_batches(stream, batches + 1, file)
         for name in models:
             programs = {

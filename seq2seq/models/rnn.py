@@ -136,9 +136,9 @@ def stacked_rnn(
 def run_rnn(
     layers: nn.GRU | nn.LSTM, inputs: Tensor | PackedSequence, state: Sequence[Tensor] | None = None
 ) -> tuple[Any, Any]:
-    """Run recurrent layers from a state, (R, L, H) each part, in the number format of their weights.
+    """Run recurrent layers from a state, (R, L, H) each part; the states keep the number format of the weights.
 
-    Under autocast, cuDNN's recurrent layers would compute in float16, whatever format autocast was set to.
+    On a GPU autocast stays off: cuDNN's recurrent layers would compute in float16, whatever format it was set to.
     """
     weight = next(layers.parameters())
     dtype, device = weight.dtype, weight.device.type
@@ -146,7 +146,7 @@ def run_rnn(
     if state is not None:
         parts = tuple(part.to(dtype).transpose(0, 1).contiguous() for part in state)  # (L, R, H) each
         before = parts[0] if isinstance(layers, nn.GRU) else parts
-    with torch.autocast(device, enabled=False):
+    with torch.autocast(device, enabled=device == "cpu" and torch.is_autocast_enabled("cpu")):
         return layers(inputs.to(dtype), before)
 
 
