@@ -13,7 +13,14 @@ from seq2seq.data.grammar.events import Actor, event
 from seq2seq.data.grammar.lexicon import load_lexicon
 from seq2seq.data.grammar.pair import realise
 from seq2seq.data.grammar.phrases import Derivation, Phrase, Style, name_phrase
-from seq2seq.data.grammar.sentences import complex_sentence, derive, reported, statement, yes_no_question
+from seq2seq.data.grammar.sentences import (
+    complex_sentence,
+    derive,
+    reported,
+    shared_subject,
+    statement,
+    yes_no_question,
+)
 from seq2seq.data.words import Alignment, word_spans
 
 LEXICON = load_lexicon()
@@ -98,6 +105,17 @@ def test_a_subordinate_clause_ends_in_its_finite_verb():
                 found += 1
                 assert words[-1] in finite_forms(), pair.tgt
     assert found > 1000
+
+
+def test_nobody_is_said_to_do_the_same_thing_twice():
+    repeated = [pair.src for pair in sentences(6000, shared_subject) if re.search(r" (\w+) and \1\b", pair.src)]
+    assert not repeated
+
+
+def test_planes_fly_off_where_ships_travel_off():
+    flying = [pair.tgt for pair in sentences(40_000, statement) if re.search("(plane|helicopter)s? departed", pair.src)]
+    assert flying
+    assert all("flog" in german for german in flying)
 
 
 def test_when_is_als_in_the_past_and_wenn_otherwise():

@@ -166,15 +166,17 @@ def coordinated(d: Derivation) -> tuple[Phrase, str]:
 
 def shared_subject(d: Derivation) -> tuple[Phrase, str]:
     """He came home and fell asleep - Er kam nach Hause und schlief ein: one subject, two predicates."""
-    d.tags.add("coordination")
     tense = TENSES["past" if d.chance(0.6) else "present"]
     first = event(d, verb=_narrative(d), tense=tense, plain=True)
     who = first.nominals.get("he") or first.nominals["subject"]
     noun = who.noun or d.lexicon.person
     pool = d.lexicon.verbs_that(PLAIN_FRAMES, noun)
+    if all(verb.same_past or verb.name == first.verb.name for verb in pool.entries):
+        return main_clause(d, first), "."  # a bridge collapses, and that is all it does
     verb = pool.draw(d.rng)
-    while verb.same_past:
+    while verb.same_past or verb.name == first.verb.name:
         verb = pool.draw(d.rng)
+    d.tags.add("coordination")
     second = event(d, verb=verb, subject=Actor(who, noun), tense=tense, plain=True)
     second.head = None
     for name in ("he", "subject"):
