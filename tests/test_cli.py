@@ -1,12 +1,9 @@
 import io
 import json
 import os
-import resource
-import select
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from conftest import PAIRS
@@ -150,9 +147,6 @@ def test_precision_is_a_choice(seq2seq, run, precision):
     assert seq2seq("translate", run, "--precision", precision, stdin=SOURCES[0])[:2] == (0, f"{TARGETS[0]}\n")
 
 
-# ---- score ----
-
-
 def test_an_exported_model_translates_with_its_engine(seq2seq, run, tmp_path):
     folder = tmp_path / "exported"
     assert seq2seq("export", run, "--format", "ctranslate2", "-o", folder)[0] == 0
@@ -165,6 +159,9 @@ def test_an_exported_model_translates_with_its_engine(seq2seq, run, tmp_path):
 def test_the_engine_s_numbers_are_chosen_at_export(seq2seq, run):
     outcome = seq2seq("translate", run, "--engine", "ctranslate2", "--precision", "bfloat16")
     assert_refused(outcome, "--precision bfloat16 goes with --engine native; `seq2seq export` takes --quantization")
+
+
+# ---- score ----
 
 
 @pytest.fixture
@@ -257,6 +254,14 @@ def test_evaluate_tells_alignment_and_phenomena_of_a_test_set_whose_answers_are_
     assert_refused(seq2seq("evaluate", tmp_path), "gold.tags")
 
 
+def test_evaluate_says_what_it_needs(seq2seq, run, tmp_path):
+    assert_refused(
+        seq2seq("evaluate", run), "holds no test sets (tests/NAME/src.txt and ref.txt); give --src and --ref"
+    )
+    assert_refused(seq2seq("evaluate", run, "--src", "x"), "--src and --ref go together")
+    assert_refused(seq2seq("evaluate", run, "-o", tmp_path / "x"), "--output goes with --src and --ref")
+
+
 # ---- data grammar ----
 
 
@@ -290,14 +295,6 @@ def test_a_part_that_there_is_not_is_refused_with_the_choices(seq2seq):
     assert_refused(seq2seq("data", "grammar", "--part", "exam"), "no part 'exam': choose from train, valid, test")
 
 
-def test_evaluate_says_what_it_needs(seq2seq, run, tmp_path):
-    assert_refused(
-        seq2seq("evaluate", run), "holds no test sets (tests/NAME/src.txt and ref.txt); give --src and --ref"
-    )
-    assert_refused(seq2seq("evaluate", run, "--src", "x"), "--src and --ref go together")
-    assert_refused(seq2seq("evaluate", run, "-o", tmp_path / "x"), "--output goes with --src and --ref")
-
-
 # ---- Help and usage ----
 
 
@@ -320,102 +317,3 @@ def test_usage_errors_are_plain_and_exit_with_2(seq2seq):
     assert (code, out) == (2, "")
     assert "No such option: --frobnicate" in err
     assert "─" not in err
-
-
-# ---- Real processes ----
-
-
-def test_bytes_are_the_same_under_any_locale(run, tmp_path):
-    (tmp_path / "in.txt").write_text(text([TARGETS[0], "Größe 漢", SOURCES[1]]), encoding="utf-8")
-    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"}
-    outcomes = []
-    for locale in (plain, {"LC_ALL": "C.UTF-8"}):
-        with (tmp_path / "in.txt").open("rb") as stdin:
-            finished = subprocess.run(
-                [*COMMAND, "translate", run], stdin=stdin, capture_output=True, env={**os.environ, **locale}, check=True
-            )
-        outcomes.append((finished.stdout, finished.stderr))
-    assert outcomes[0] == outcomes[1]
-    assert TARGETS[1] in outcomes[0][0].decode("utf-8")
-    assert outcomes[0][1].startswith(b"seq2seq: warning: 1 characters in 1 lines are not in the vocabulary")
-
-
-def test_one_sentence_takes_under_4_seconds_and_imports_only_what_it_needs(run, tmp_path):
-    (tmp_path / "in.txt").write_text(text([SOURCES[0]]))
-    program = (
-        "import atexit, sys; atexit.register(lambda: sys.stderr.write(' '.join(sys.modules))); "
-        "from seq2seq.cli import main; main()"
-    )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    finished = subprocess.run(
-        [sys.executable, "-c", program, "translate", run, tmp_path / "in.txt"],
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert finished.stdout == f"{TARGETS[0]}\n"
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 4
-    heavy = {"lightning", "hydra", "omegaconf", "sacrebleu", "tensorboard", "rich", "pooch", "torch._dynamo"}
-    assert heavy & set(finished.stderr.split()) == set()
-
-
-@pytest.fixture
-def live(run):
-    """A translator that waits for lines."""
-    processes = []
-
-    def start(*options):
-        command = [*COMMAND, "translate", run, "--line-buffered", *options]
-        pipe = subprocess.PIPE
-        processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0))
-        return processes[-1]
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
-
-
-def ask(process, line):
-    process.stdin.write(f"{line}\n".encode())
-    assert select.select([process.stdout], [], [], 60)[0], "no answer"
-    return process.stdout.readline().decode().rstrip("\n")
-
-
-def test_a_line_in_a_pipe_is_answered_before_the_next_arrives(live):
-    process = live()
-    assert ask(process, SOURCES[0]) == TARGETS[0]
-    assert ask(process, "") == ""
-    assert ask(process, SOURCES[1]) == TARGETS[1]
-    assert process.communicate() == (b"", b"")
-    assert process.returncode == 0
-
-
-def test_a_reader_that_leaves_is_no_error(live):
-    process = live()
-    ask(process, SOURCES[0])
-    process.stdout.close()
-    process.stdin.write(f"{SOURCES[1]}\n".encode())
-    assert process.wait(60) == -signal.SIGPIPE
-    assert process.stderr.read() == b""
-
-
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interruption_is_quiet_and_leaves_no_half_file(live, tmp_path, number, exit_code):
-    process = live("-o", str(tmp_path / "out"))
-    process.stdin.write(f"{SOURCES[0]}\n".encode())
-    deadline = time.monotonic() + 60
-    while not any(path.stat().st_size for path in tmp_path.iterdir()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(number)
-    assert process.wait(60) == exit_code
-    assert process.stderr.read() == b""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_train_hands_everything_to_hydra():
-    finished = subprocess.run([*COMMAND, "train", "--help"], capture_output=True, encoding="utf-8", check=False)
-    assert (finished.returncode, finished.stderr) == (0, "")
-    assert "model=bahdanau|hybrid|luong|rnn|transformer" in finished.stdout
