@@ -5,8 +5,10 @@ import random
 import sys
 
 import pytest
+import torch
 from conftest import PAIRS, learned_by_heart
 
+from seq2seq.data.tokenizer import EOS
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle, save_bundle
 from seq2seq.inference.engine import CTranslate2Translator
@@ -70,6 +72,22 @@ def test_the_n_best_are_ranked_by_our_score(tiny_bundle, exported):
         if not (expected.cut or found.cut):
             scores = [one.score for one in (found, *found.alternatives)]
             assert scores == pytest.approx([one.score for one in (expected, *expected.alternatives)], abs=1e-4)
+
+
+def test_no_translation_is_empty_and_the_others_keep_their_probabilities(tiny_bundle, tmp_path):
+    with torch.no_grad():
+        tiny_bundle.model.decoder.output.weight[EOS] *= -2  # now the model would say nothing to many lines
+    export_ctranslate2(tiny_bundle, tmp_path / "model")
+    lines = random_lines(30)
+    ours = Translator.from_bundle(tiny_bundle).translate(lines)
+    theirs = CTranslate2Translator.from_folder(tmp_path / "model").translate(lines)
+    compared = 0
+    for expected, found in zip(ours, theirs, strict=True):
+        if not (expected.cut or found.cut):
+            assert found.text == expected.text != ""
+            assert found.log_prob == pytest.approx(expected.log_prob, abs=1e-3)
+            compared += 1
+    assert compared >= 10
 
 
 def test_the_length_limit_is_a_sentence_s_own(tiny_bundle, tmp_path):

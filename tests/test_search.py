@@ -27,9 +27,9 @@ def fixed_limit(limit: int, beam_size: int = 5, length_penalty: float = 1.0) -> 
 
 
 def brute_force(model: Seq2Seq, src: Tensor, length: int, limit: int, length_penalty: float) -> list[Hypothesis]:
-    """Every translation of at most `limit` tokens, EOS included, best first."""
+    """Every translation of at most `limit` tokens, EOS included, best first; none is empty."""
     hypotheses = []
-    for words in itertools.chain.from_iterable(itertools.product(WORDS, repeat=n) for n in range(limit)):
+    for words in itertools.chain.from_iterable(itertools.product(WORDS, repeat=n) for n in range(1, limit)):
         tgt_in = torch.tensor([[BOS, *words]])
         logits = model(src[None, :length], torch.tensor([length]), tgt_in).logits[0]
         log_probs = logits.log_softmax(dim=-1)
@@ -74,22 +74,22 @@ def test_no_beam_scores_above_brute_force(seed, beam_size):
 
 
 def test_an_eos_outside_the_first_k_does_not_finish_a_hypothesis():
-    model = bigram_model({BOS: {A: 0.4, B: 0.35, EOS: 0.25}, A: {EOS: 1.0}, B: {EOS: 1.0}}, 6)
-    found = beam_search(model, *sources(3), fixed_limit(9, beam_size=2, length_penalty=0.0), n_best=2)[0]
-    assert [h.ids for h in found] == [[A], [B]]
-    assert [h.log_prob for h in found] == pytest.approx([math.log(0.4), math.log(0.35)])
+    table = {BOS: {C: 1.0}, C: {A: 0.4, B: 0.35, EOS: 0.25}, A: {EOS: 1.0}, B: {EOS: 1.0}}
+    found = beam_search(bigram_model(table, 7), *sources(3), fixed_limit(9, beam_size=2, length_penalty=0.0), n_best=2)
+    assert [h.ids for h in found[0]] == [[C, A], [C, B]]
+    assert [h.log_prob for h in found[0]] == pytest.approx([math.log(0.4), math.log(0.35)])
 
 
 def test_a_finished_hypothesis_leaves_its_place_in_the_beam_to_the_next_best():
-    model = bigram_model({BOS: {EOS: 0.6, A: 0.3, B: 0.1}, A: {A: 0.9, EOS: 0.1}, B: {EOS: 1.0}}, 6)
-    found = beam_search(model, *sources(3), fixed_limit(9, beam_size=2, length_penalty=0.0), n_best=2)[0]
-    assert [h.ids for h in found] == [[], [B]]  # with one place lost, B would have been out of sight
+    table = {BOS: {C: 1.0}, C: {EOS: 0.6, A: 0.3, B: 0.1}, A: {A: 0.9, EOS: 0.1}, B: {EOS: 1.0}}
+    found = beam_search(bigram_model(table, 7), *sources(3), fixed_limit(9, beam_size=2, length_penalty=0.0), n_best=2)
+    assert [h.ids for h in found[0]] == [[C], [C, B]]  # with one place lost, B would have been out of sight
 
 
 def test_a_sentence_ends_when_k_hypotheses_have_finished():
-    model = bigram_model({BOS: {EOS: 0.5, A: 0.3, B: 0.2}, A: {EOS: 1.0}, B: {B: 0.99, EOS: 0.01}}, 6)
-    found = beam_search(model, *sources(3), fixed_limit(50, beam_size=2), n_best=2)[0]
-    assert [h.ids for h in found] == [[], [A]]  # twenty B would have scored better, had anybody gone on to look
+    table = {BOS: {C: 1.0}, C: {EOS: 0.5, A: 0.3, B: 0.2}, A: {EOS: 1.0}, B: {B: 0.99, EOS: 0.01}}
+    found = beam_search(bigram_model(table, 7), *sources(3), fixed_limit(50, beam_size=2), n_best=2)[0]
+    assert [h.ids for h in found] == [[C, A], [C]]  # twenty B would have scored better, had anybody gone on to look
 
 
 def test_the_length_penalty_decides_between_short_and_long():
@@ -101,10 +101,18 @@ def test_the_length_penalty_decides_between_short_and_long():
     assert long == [B, C]
 
 
-def test_an_empty_translation_scores_its_log_prob():
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_no_translation_is_empty_and_the_others_keep_their_probabilities(beam_size):
     model = bigram_model({BOS: {EOS: 0.6, A: 0.4}, A: {EOS: 1.0}}, 6)
-    (found,) = beam_search(model, *sources(3), fixed_limit(9, beam_size=1))[0]
-    assert (found.ids, found.log_prob, found.score) == ([], pytest.approx(math.log(0.6)), pytest.approx(math.log(0.6)))
+    (found,) = beam_search(model, *sources(3), fixed_limit(9, beam_size), n_best=beam_size)[0]
+    assert (found.ids, found.log_prob, found.cut) == ([A], pytest.approx(math.log(0.4)), False)
+
+
+def test_a_model_that_can_say_nothing_says_nothing():
+    model = bigram_model({BOS: {EOS: 1.0}}, 6)
+    found = beam_search(model, *sources(3, 2), fixed_limit(9, beam_size=2), n_best=2)
+    assert [[h.ids for h in hypotheses] for hypotheses in found] == [[[]], [[]]]
+    assert found[0][0].score == pytest.approx(0.0)
 
 
 def test_neither_pad_nor_bos_is_ever_a_word():
@@ -116,17 +124,18 @@ def test_neither_pad_nor_bos_is_ever_a_word():
 def test_a_vocabulary_smaller_than_the_beam_is_enough():
     model, (src, src_lengths) = toy_model(1, vocab_size=5), sources(3, vocab_size=5)
     found = beam_search(model, src, src_lengths, fixed_limit(4, beam_size=31), n_best=31)[0]
-    assert len({tuple(h.ids) for h in found}) == len(found) == 15  # 1 + 2 + 4 + 8, each once
+    assert len({tuple(h.ids) for h in found}) == len(found) == 14  # 2 + 4 + 8, each once
 
 
+@pytest.mark.parametrize("may_end", [True, False])
 @pytest.mark.parametrize("vocab_size", [8, 127, 128 * 3, 2 * 149])
-def test_the_best_by_blocks_are_the_best_of_all(vocab_size):
+def test_the_best_by_blocks_are_the_best_of_all(vocab_size, may_end):
     generator = torch.Generator().manual_seed(vocab_size)
     log_probs = torch.randn(3, 4, generator=generator, dtype=torch.float64)
     logits = torch.randn(12, vocab_size, generator=generator, dtype=torch.float64)
-    best = _best_continuations(log_probs, logits, 8)
+    best = _best_continuations(log_probs, logits, 8, may_end=may_end)
     everything = logits.log_softmax(dim=1).view(3, 4, -1) + log_probs[:, :, None]
-    everything[:, :, [PAD, BOS]] = -math.inf
+    everything[:, :, [PAD, BOS] if may_end else [PAD, BOS, EOS]] = -math.inf
     expected, places = everything.flatten(1).sort(dim=1, descending=True)
     torch.testing.assert_close(best.log_probs, expected[:, :8], rtol=0, atol=1e-12)
     assert (best.parents * vocab_size + best.tokens).equal(places[:, :8])
@@ -144,7 +153,8 @@ def test_beam_1_is_greedy(seed):
     while last != EOS and len(ids) < 12:
         output = model.decode(torch.tensor([[last]]), memory, state)
         state, logits = output.state, output.logits[0, -1]
-        last = max((token for token in range(9) if token not in (PAD, BOS)), key=lambda token: logits[token])
+        words = set(range(9)) - {PAD, BOS} - (set() if ids else {EOS})
+        last = max(words, key=lambda token: logits[token])
         ids.append(last)
     (found,) = beam_search(model, src, src_lengths, fixed_limit(12, beam_size=1))[0]
     assert found.ids == (ids[:-1] if last == EOS else ids)
@@ -228,7 +238,7 @@ def test_open_hypotheses_come_back_flagged_only_where_none_finished():
     assert [h.cut for h in found] == [True, True]
     model = bigram_model({BOS: {A: 0.9, EOS: 0.1}, A: {A: 0.9, EOS: 0.1}}, 6)
     found = beam_search(model, *sources(3), fixed_limit(4, beam_size=9), n_best=9)[0]
-    assert [(h.ids, h.cut) for h in found] == [([A] * n, False) for n in (3, 2, 0, 1)]
+    assert [(h.ids, h.cut) for h in found] == [([A] * n, False) for n in (3, 2, 1)]
 
 
 def test_what_has_probability_zero_is_no_translation():

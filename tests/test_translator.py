@@ -155,6 +155,24 @@ def test_unseen_characters_are_counted_and_translated(translator, caplog):
     ]
 
 
+def test_a_line_with_text_is_never_answered_by_silence(translator, tiny_bundle, caplog):
+    word = tiny_bundle.tokenizer.encode("the")[0]
+    translator.model = bigram_model(
+        {BOS: {EOS: 0.999, word: 0.001}, word: {EOS: 1.0}}, tiny_bundle.tokenizer.vocab_size
+    )
+    assert texts(translator, ["Hello.", "", "漢字"]) == ["the", "", "the"]
+    assert "became blank" not in caplog.text
+
+
+def test_lines_that_become_blank_all_the_same_are_counted(translator, tiny_bundle, caplog):
+    control = next(i for i in range(260) if tiny_bundle.tokenizer.pieces([i]) == ["\1"])
+    translator.model = bigram_model({BOS: {control: 1.0}, control: {EOS: 1.0}}, tiny_bundle.tokenizer.vocab_size)
+    assert texts(translator, ["", "Hello.", " ", "Hello."], chunk_lines=1) == [""] * 4
+    assert [record.getMessage() for record in caplog.records] == [
+        "2 lines with text became blank, the first is line 2: the model spelled nothing that can be seen"
+    ]
+
+
 def test_validation_can_go_without_warnings(tiny_bundle, caplog):
     b = tiny_bundle
     translator = Translator(b.model, b.tokenizer, b.preprocessing, b.search, warn=False)

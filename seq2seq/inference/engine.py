@@ -1,10 +1,13 @@
 """Translating with CTranslate2 from a folder that `export_ctranslate2` wrote: the same translations, faster.
 
-The engine's search follows the same rules as ours but for two. Its length limit holds for a call and ours for a
-sentence: so sentences with the same limit, which are those of the same length, go into one call. And it counts EOS
-into the length that it divides by: so all that it found are ranked again by our score.
+The engine's search follows the same rules as ours but for three. Its length limit holds for a call and ours for a
+sentence: so sentences with the same limit, which are those of the same length, go into one call. It counts EOS into the
+length that it divides by: so all that it found are ranked again by our score. And where it may not begin with EOS, it
+gives EOS's probability to the other words: so EOS is forbidden only in a second search, of the sentences for which the
+first found an empty translation, which tells that probability.
 """
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -86,18 +89,26 @@ class CTranslate2Translator(LineTranslator):
         return limit if self.max_positions is None else min(limit, self.max_positions - 1)
 
     def _search(self, sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
+        found = self._found(dict(enumerate(sources)), min_length=0)
+        empty = {n: h.log_prob for n, hypotheses in found.items() for h in hypotheses if not h.ids}
+        for n, hypotheses in self._found({n: sources[n] for n in empty}, min_length=1).items():
+            others = math.log(-math.expm1(empty[n])) if empty[n] < 0 else -math.inf  # log p(the first is not EOS)
+            found[n] = _best_first([self._hypothesis(h.ids, h.log_prob + others, h.cut) for h in hypotheses])
+        return [found[n][:n_best] for n in range(len(sources))]
+
+    def _found(self, sources: dict[int, list[int]], min_length: int) -> dict[int, list[Hypothesis]]:
+        """Return what the engine finds for each source, best first."""
         by_length: dict[int, list[int]] = {}
-        for n in sorted(range(len(sources)), key=lambda n: len(sources[n]), reverse=True):
+        for n in sorted(sources, key=lambda n: len(sources[n]), reverse=True):
             by_length.setdefault(len(sources[n]), []).append(n)
         waiting = [
             (n, result)
             for length, rows in by_length.items()
-            for n, result in zip(rows, self._begin([sources[n] for n in rows], length), strict=True)
+            for n, result in zip(rows, self._begin([sources[n] for n in rows], length, min_length), strict=True)
         ]
-        found = {n: self._hypotheses(result.result(), len(sources[n]))[:n_best] for n, result in waiting}
-        return [found[n] for n in range(len(sources))]
+        return {n: self._hypotheses(result.result(), len(sources[n])) for n, result in waiting}
 
-    def _begin(self, sources: list[list[int]], length: int) -> list[Any]:
+    def _begin(self, sources: list[list[int]], length: int, min_length: int) -> list[Any]:
         """Start to search for the translations of sources of one length."""
         tokens = [[self._names[i] for i in [*source, EOS]] for source in sources]
         results: list[Any] = self.engine.translate_batch(
@@ -108,7 +119,7 @@ class CTranslate2Translator(LineTranslator):
             num_hypotheses=self.search.beam_size,  # all, to be ranked by our rule
             length_penalty=self.search.length_penalty,
             max_input_length=0,
-            min_decoding_length=0,  # else no translation is empty
+            min_decoding_length=min_length,
             max_decoding_length=self._limit(length),
             return_scores=True,
         )
@@ -121,11 +132,19 @@ class CTranslate2Translator(LineTranslator):
             ids = [self._ids[token] for token in tokens]
             cut = len(ids) >= self._limit(length)
             log_prob = score * (len(ids) + (not cut)) ** alpha
-            found.append(Hypothesis(ids, log_prob, length_normalised(log_prob, len(ids), alpha), cut))
-        finished = [hypothesis for hypothesis in found if not hypothesis.cut]
-        return sorted(finished or found, key=lambda hypothesis: hypothesis.score, reverse=True)
+            found.append(self._hypothesis(ids, log_prob, cut))
+        return _best_first(found)
+
+    def _hypothesis(self, ids: list[int], log_prob: float, cut: bool) -> Hypothesis:
+        return Hypothesis(ids, log_prob, length_normalised(log_prob, len(ids), self.search.length_penalty), cut)
 
     def _limit(self, length: int) -> int:
         """Return the most tokens of a translation, EOS included, of a source of so many without."""
         limit = self.search.length_limit(length + 1)
         return limit if self.max_positions is None else min(limit, self.max_positions)
+
+
+def _best_first(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Rank the finished ones; those that were cut, if there are no others."""
+    finished = [hypothesis for hypothesis in hypotheses if not hypothesis.cut]
+    return sorted(finished or hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)

@@ -4,6 +4,10 @@ Each step takes the best 2K of the K*V continuations of a sentence. An EOS among
 the best others refill the beam to K, so that the search is as wide at its last step as at its first. A sentence ends
 when K hypotheses have finished or at its own length limit; then it leaves the batch. Beam size 1 is greedy search.
 
+A translation has at least one token. A model that is not sure how to begin often finds an empty one most probable, and
+a line of text would be lost without a trace (Stahlberg and Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got
+Your Tongue?"). The probabilities of all others stay as the model gives them.
+
 Shapes: N sentences still searched, K beams, R = N*K rows, S source length, T target length so far, V vocabulary.
 """
 
@@ -112,7 +116,7 @@ def beam_search(
 
     for step in range(1, max(limits) + 1):
         output = model.decode(prefixes[:, :, -1].reshape(-1, 1), memory, state)
-        best = _best_continuations(log_probs, output.logits[:, -1], 2 * beams)
+        best = _best_continuations(log_probs, output.logits[:, -1], 2 * beams, may_end=step > 1)
         if best.log_probs.isnan().any():
             raise UserError(
                 f"the model gave NaN at search step {step}: its numbers overflow in {output.logits.dtype}, "
@@ -152,8 +156,12 @@ def beam_search(
     return [sorted(hypotheses, key=lambda h: h.score, reverse=True)[:n_best] for hypotheses in found]
 
 
-def _best_continuations(log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "R V"], count: int) -> _Continuations:
+def _best_continuations(
+    log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "R V"], count: int, *, may_end: bool
+) -> _Continuations:
     """Return the best `count` of the K*V continuations, or all if they are fewer; none by PAD or BOS, no words both.
+
+    Unless it `may_end`, none by EOS either; but where a model gives all else the probability 0, there is no other.
 
     Sorting K*V numbers would take longer than computing them. So the vocabulary is cut into blocks: the best `count`
     words lie in the `count` blocks with the largest maxima, and only these are sorted.
@@ -162,6 +170,10 @@ def _best_continuations(log_probs: Float[Tensor, "N K"], logits: Float[Tensor, "
     size = _block_size(vocab_size)
     continued = log_softmax(logits)  # (R, V)
     continued[:, PAD] = continued[:, BOS] = -math.inf
+    if not may_end:
+        ends = continued[:, EOS].clone()
+        continued[:, EOS] = -math.inf
+        continued[:, EOS] = ends.masked_fill(continued.amax(dim=1) > -math.inf, -math.inf)
     blocks = continued.view(len(log_probs), -1, size)  # (N, K*V/size, size)
     before = log_probs.repeat_interleave(vocab_size // size, dim=1)  # (N, K*V/size)
     maxima = blocks.amax(dim=2) + before

@@ -90,11 +90,15 @@ class LineTranslator(ABC):
             UserError: `n_best` is larger than the beam, or the model gives NaN.
         """
         self.search.check_n_best(n_best)
-        unknown = _Unknown()
+        unknown, lost = _Unknown(), _Lost()
         for start, chunk in _chunks(lines, chunk_lines):
             sources = self._encode(chunk, start, unknown, warn=self.warn)
-            yield from self._translate_chunk(sources, n_best)
+            translations = self._translate_chunk(sources, n_best)
+            lost.count(sources, translations, start)
+            yield from translations
         unknown.log()
+        if self.warn:
+            lost.log()
 
     def _encode(self, lines: Sequence[str], start: int, unknown: "_Unknown", *, warn: bool) -> list[list[int]]:
         sources = self.tokenizer.encode_batch(lines)
@@ -273,6 +277,27 @@ class _Unknown:
                 "%d characters in %d lines are not in the vocabulary: they were read byte by byte, or as unknown",
                 self.characters,
                 self.lines,
+            )
+
+
+class _Lost:
+    """Counts the lines with text whose translation shows none: spaces, or bytes that make no character."""
+
+    def __init__(self) -> None:
+        self.lines = self.first = 0
+
+    def count(self, sources: Sequence[Sequence[int]], translations: Sequence[Translation], start: int) -> None:
+        for number, (source, translation) in enumerate(zip(sources, translations, strict=True), start):
+            if source and not translation.text.strip():
+                self.first = self.first or number
+                self.lines += 1
+
+    def log(self) -> None:
+        if self.lines:
+            logger.warning(
+                "%d lines with text became blank, the first is line %d: the model spelled nothing that can be seen",
+                self.lines,
+                self.first,
             )
 
 
