@@ -316,6 +316,16 @@ def test_processes_started_from_outside_make_one_run(tmp_path: Path, variables: 
 
 
 @pytest.mark.slow
+def test_torchrun_itself_makes_one_run(tmp_path: Path) -> None:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
+    command = [*launcher, str(Path(__file__).parents[1] / "train.py"), *arguments(tmp_path, "trainer.max_steps=2")]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("next: seq2seq translate") == 1
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+@pytest.mark.slow
 def test_a_signal_to_one_process_stops_all_that_torchrun_has_started(tmp_path: Path) -> None:
     more = ["trainer.max_epochs=100000", "run_dir=run", "trainer.validate_every=100000"]
     processes = start([*MAIN, *arguments(tmp_path, *more)], 2, torchrun, tmp_path)

@@ -49,3 +49,15 @@ def test_every_link_leads_somewhere() -> None:
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")):
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_every_test_that_holds_a_promise_exists() -> None:
+    page = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+    holders = [line.split("|")[-2] for line in page.splitlines() if line.startswith("| ") and "| test |" not in line]
+    assert all("`" in holder for holder in holders)
+    for file, words in re.findall(r"`([^` ]+)[^`]*`(?:: ([^;`(]*\w))?", "; ".join(holders)):
+        path = ROOT / ("." if "/" in file else "tests") / file
+        assert path.exists(), file
+        names = re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for part in filter(None, words.split(", ")):
+            assert any(part.replace(" ", "_") in name for name in names), f"{file}: {part}"
