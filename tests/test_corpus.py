@@ -150,6 +150,16 @@ def test_different_numbers_of_lines_are_an_error_that_names_files_and_numbers(
         list(ParallelText(src, tgt).pairs())
 
 
+def test_which_columns_of_a_wider_table_are_read_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    wide, narrow = write(tmp_path / "w.tsv", "web\tone\teins\n"), write(tmp_path / "n.tsv", "one\teins\n")
+    files_corpus(FilesConfig(train=str(wide), valid=str(narrow)))
+    (record,) = caplog.records
+    assert record.getMessage().endswith(
+        "w.tsv has 3 columns: en is read from column 0, de from column 1 (data.tsv_columns, counted from 0)"
+    )
+
+
 def test_columns_of_a_table_give_pairs(tmp_path: Path) -> None:
     table = write(tmp_path / "a.tsv", "web\tone\teins\nbook\t\tzwei\r\n")
     assert list(ParallelText(table, table, (1, 2)).pairs()) == [("one", "eins"), ("", "zwei")]

@@ -219,7 +219,14 @@ def _parallel_text(name: str, value: Any, data: FilesConfig) -> ParallelText:
         src, tgt = (existing_file(setting, [path]) for path in paths)
     elif paths[0].name.endswith((".tsv", ".tsv.gz")):
         table = existing_file(setting, paths)
-        return ParallelText(table, table, columns=(data.tsv_columns[0], data.tsv_columns[1]))
+        src_column, tgt_column = data.tsv_columns
+        count = next(read_lines(table, Counter()), "").count("\t") + 1
+        if count > 2:
+            logger.info(
+                "%s has %d columns: %s is read from column %d, %s from column %d (data.tsv_columns, counted from 0)",
+                *(table, count, data.src_lang, src_column, data.tgt_lang, tgt_column),
+            )
+        return ParallelText(table, table, columns=(src_column, tgt_column))
     else:
         plain = [Path(f"{paths[0]}.{language}") for language in (data.src_lang, data.tgt_lang)]
         src, tgt = (existing_file(setting, [path, Path(f"{path}.gz")]) for path in plain)
