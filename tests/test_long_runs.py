@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small_runs import rows, tiny_settings
+from small_runs import rows, tiny_settings, write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -18,6 +18,28 @@ def memory_and_threads(pid: int) -> tuple[int, int]:
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     found = dict(line.split(":", 1) for line in lines)
     return int(found["RssAnon"].split()[0]), int(found["Threads"])
+
+
+def peak_of_training(folder: Path, pairs: int) -> int:
+    """The most KiB of anonymous memory that a run of 60 updates has asked for, from the text on."""
+    prefix = write_corpus(folder, pairs)
+    command = [sys.executable, "-c", "from seq2seq.config import main; main()", "data=files", f"data.train={prefix}"]
+    command += ["data.valid_size=12", "data.test_size=12", "model.num_layers=1", "tokenizer.vocab_size=330"]
+    command += ["tokenizer.max_characters=100000", "trainer=cpu", "trainer.max_steps=60", "run_dir=run"]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
+    peak = 0
+    while process.poll() is None:
+        time.sleep(0.01)
+        status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+        if "RssAnon" in status:  # no longer there in a process that has ended
+            peak = max(peak, memory_and_threads(process.pid)[0])
+    assert process.returncode == 0
+    return peak
+
+
+def test_ten_times_the_pairs_ask_for_200_bytes_more_a_pair_at_most(tmp_path: Path) -> None:
+    few, many = (peak_of_training(tmp_path / str(pairs), pairs) for pairs in (30_000, 300_000))
+    assert many - few < 270_000 * 200 / 1024
 
 
 def test_memory_and_threads_stay_as_they_are_over_2000_training_steps(tmp_path: Path) -> None:
@@ -41,6 +63,28 @@ def test_memory_and_threads_stay_as_they_are_over_2000_training_steps(tmp_path: 
     assert late
     assert max(memory for memory, _ in late) - max(memory for memory, _ in early) < _MOST_GROWTH
     assert max(threads for _, threads in late) <= max(threads for _, threads in early)
+
+
+_MULTIPLY = """
+import os, sys, torch
+sys.path.insert(0, sys.argv[1])
+from test_long_runs import memory_and_threads
+from seq2seq.training.hardware import bound_kernel_cache
+torch.set_num_threads(1)
+bound_kernel_cache()
+weight = torch.ones(2048, 128, dtype=torch.bfloat16)
+for rows in range(100, 700):
+    if rows == 200:
+        before = memory_and_threads(os.getpid())[0]
+    torch.nn.functional.linear(torch.ones(rows, 128, dtype=torch.bfloat16), weight)
+print(memory_and_threads(os.getpid())[0] - before)
+"""
+
+
+def test_batches_of_ever_new_shapes_leave_no_kernels_behind() -> None:
+    command = [sys.executable, "-c", _MULTIPLY, str(Path(__file__).parent)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(result.stdout) < _MOST_GROWTH
 
 
 _TRANSLATE = """

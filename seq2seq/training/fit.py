@@ -23,7 +23,7 @@ from seq2seq.training.checkpoints import AtomicCheckpointIO, Checkpoints
 from seq2seq.training.datamodule import BatchStream, TranslationData
 from seq2seq.training.divergence import DivergenceCheck
 from seq2seq.training.finish import final_scores, finish, preprocessing, summary
-from seq2seq.training.hardware import Hardware, choose_hardware
+from seq2seq.training.hardware import Hardware, bound_kernel_cache, choose_hardware
 from seq2seq.training.launch import launched
 from seq2seq.training.loggers import BoardLogger, CsvLogger
 from seq2seq.training.module import TranslationModule
@@ -147,6 +147,7 @@ def train(
     checkpoint: dict[str, Any] | None = None,
 ) -> Course:
     """Train a model in place, from the start or from the run's last `checkpoint`; return how it went."""
+    bound_kernel_cache()
     settings = config.trainer
     processes = stream.processes
     checkpoints = Checkpoints(run / "checkpoints")

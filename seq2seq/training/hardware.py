@@ -1,5 +1,6 @@
 """Which device and number format to train with, and what machine this is."""
 
+import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -64,6 +65,16 @@ def computes_bfloat16_fast(accelerator: str) -> bool:
     if accelerator == "cuda":
         return torch.cuda.get_device_capability() >= (8, 0)
     return torch.cpu._is_avx512_bf16_supported()
+
+
+def bound_kernel_cache() -> None:
+    """Let oneDNN and torch, which multiply bfloat16 on CPUs, keep the kernels of a step or so; before they multiply.
+
+    Each keeps 1,024, one for each shape, of some hundred kilobytes. Batches are of so many shapes that hardly one is
+    met again: that was over half a gigabyte, and no faster.
+    """
+    for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(capacity, "16")
 
 
 def machine() -> dict[str, Any]:
