@@ -266,12 +266,12 @@ def _resumed(run: str) -> TrainConfig:
                 f"{override.input_line} cannot change in a resumed run; these can: {', '.join(_MAY_CHANGE_ON_RESUME)}"
             )
         overrides[name] = override.value()
-    config = from_plain(_read_settings(file), overrides)
+    config = from_plain(read_settings(file), overrides)
     config.run_dir = config.resume = run
     return config
 
 
-def _read_settings(file: Path) -> dict[str, Any]:
+def read_settings(file: Path) -> dict[str, Any]:
     """Read a run's config.yaml, which may come from anywhere: plain values, as this program writes them."""
     try:
         text = file.read_text(encoding="utf-8")

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -58,6 +61,66 @@ def corpus_scores(hypotheses: Sequence[str], references: Sequence[str], *, lower
         "sentences": len(references),
         "signatures": {name: str(metric.get_signature()) for name, metric in metrics.items()},
     }
+
+
+class SentenceStatistics:
+    """What each of N sentences adds to the corpus scores, so that any choice of them is scored in microseconds.
+
+    Attributes:
+        sentences: N.
+    """
+
+    def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:
+        hypotheses, references = [line.rstrip() for line in hypotheses], [line.rstrip() for line in references]
+        self.sentences = len(references)
+        self._metrics = {"bleu": BLEU(lowercase=lowercase), "chrf": CHRF(lowercase=lowercase)}
+        self._counts = {  # sacreBLEU's own: lengths and matches, which add up over sentences
+            name: np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
+            for name, metric in self._metrics.items()
+        }
+        self._matches = np.array(_matches(hypotheses, references, lowercase), dtype=np.float64)
+
+    def scores(self, metric: str, times: Float[NDArray[np.float64], "R N"]) -> Float[NDArray[np.float64], "R"]:
+        """Return a corpus score for each row, in which sentence n counts as often as the row says.
+
+        Args:
+            metric: bleu, chrf, as in `corpus_scores`, or exact_match.
+            times: at least one sentence a row.
+        """
+        if metric == "exact_match":
+            shares: NDArray[np.float64] = times @ self._matches / times.sum(axis=1)
+            return shares
+        sums = (times @ self._counts[metric]).round().astype(np.int64).tolist()
+        return np.array([self._metrics[metric]._compute_score_from_stats(row).score for row in sums])
+
+    def score(self, metric: str, chosen: Sequence[int] | None = None) -> float:
+        """Return the corpus score of the chosen sentences, or of all."""
+        times = np.ones((1, self.sentences)) if chosen is None else np.zeros((1, self.sentences))
+        if chosen is not None:
+            times[0, list(chosen)] = 1.0
+        return float(self.scores(metric, times)[0])
+
+
+_LONGEST_WORDS = (5, 10, 15, 20, 30, 40, 60)
+
+
+def by_source_length(sources: Sequence[str]) -> dict[str, list[int]]:
+    """Return the numbers of the sentences in each bin of source length, "6-10": words between white space, short first.
+
+    Bins without a sentence are left out; so are blank sources, which have no length.
+    """
+    bins: dict[str, list[int]] = {}
+    shortest = 1
+    lengths = [len(source.split()) for source in sources]
+    for longest in (*_LONGEST_WORDS, None):
+        name = f"{shortest}+" if longest is None else f"{shortest}-{longest}"
+        chosen = [
+            n for n, length in enumerate(lengths) if length >= shortest and (longest is None or length <= longest)
+        ]
+        if chosen:
+            bins[name] = chosen
+        shortest = (longest or 0) + 1
+    return bins
 
 
 def _matches(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool) -> list[bool]:

@@ -1,6 +1,6 @@
-"""Scores as text for the terminal."""
+"""Scores as text for the terminal, and tables in Markdown."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -75,3 +75,16 @@ def _by_value(shares: Mapping[str, Mapping[str, float]]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+def markdown_table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown, in columns for the terminal too; the rows' names stand in the first."""
+    lines = [["", *head], *([name, *cells] for name, cells in rows.items())]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head) + 1)]
+
+    def shown(cells: Iterable[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        return " | ".join([f"| {first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in others)]) + " |"
+
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return [shown(lines[0]), shown(rule), *map(shown, lines[1:])]

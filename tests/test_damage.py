@@ -21,7 +21,7 @@ import torch
 import yaml
 from small_runs import tiny_settings
 
-from seq2seq.config import CONF, TrainConfig, _read_settings, main
+from seq2seq.config import CONF, TrainConfig, main, read_settings
 from seq2seq.data.prepare import PreparedCorpus, prepare
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle
@@ -226,14 +226,14 @@ def test_settings_that_this_program_never_wrote_are_refused_and_never_run(
 ) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(UserError) as caught:
-        _read_settings(tmp_path / "config.yaml")
+        read_settings(tmp_path / "config.yaml")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_settings_that_this_program_wrote_are_read(finished: tuple[TrainConfig, Path, str]) -> None:
     config, run, _ = finished
-    assert _read_settings(run / "config.yaml") == yaml.safe_load(yaml.safe_dump({**config.plain(), "resume": None}))
+    assert read_settings(run / "config.yaml") == yaml.safe_load(yaml.safe_dump({**config.plain(), "resume": None}))
 
 
 # ---- Bundles ----

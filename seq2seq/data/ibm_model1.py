@@ -64,6 +64,14 @@ class IbmModel1:
         """Return t(target word | source word); the empty source word is NULL. 0 for words never seen together."""
         return float(self._of([self._src.get(src_word, -1)], [self._tgt.get(tgt_word, -1)])[0, 0])
 
+    def best_translations(self) -> dict[str, str]:
+        """Return each known source word's most probable translation, the first that was seen among equals."""
+        src, tgt = self._codes % len(self._src), self._codes // len(self._src)
+        order = np.lexsort((tgt, -self._probabilities, src))
+        first = order[np.unique(src[order], return_index=True)[1]] if len(order) else order
+        src_words, tgt_words = list(self._src), list(self._tgt)
+        return {src_words[src[code]]: tgt_words[tgt[code]] for code in first if src[code] != _NULL}
+
     def align(self, src: str, tgt: str) -> Alignment:
         """Return the most probable alignment: each target word's best source word, unless NULL is as good."""
         src_ids = [_NULL, *(self._src.get(word, -1) for word in words(src))]

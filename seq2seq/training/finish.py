@@ -16,6 +16,7 @@ from seq2seq.models.interface import Seq2Seq
 from seq2seq.report import scores_as_text
 from seq2seq.training.callbacks import Course
 from seq2seq.training.checkpoints import check_weights
+from seq2seq.training.cost import flops_per_target_token
 from seq2seq.training.hardware import machine, versions
 from seq2seq.training.progress import clock
 from seq2seq.training.validation import texts
@@ -33,9 +34,17 @@ def preprocessing(config: "TrainConfig") -> Preprocessing:
 
 
 def finish(
-    config: "TrainConfig", model: Seq2Seq[Any, Any], corpus: PreparedCorpus, run: Path, course: Course
+    config: "TrainConfig",
+    model: Seq2Seq[Any, Any],
+    corpus: PreparedCorpus,
+    run: Path,
+    course: Course,
+    peak_memory: int | None,
 ) -> dict[str, Any]:
-    """Choose the weights, score the tests, write the bundle; return what its metrics.json holds."""
+    """Choose the weights, score the tests, write the bundle; return what its metrics.json holds.
+
+    `peak_memory` is that of training, in bytes, validations included.
+    """
     validation = choose_weights(config, model, course)
     translator = Translator(model, corpus.tokenizer, preprocessing(config), config.search)
     valid = corpus.gold.get("valid")
@@ -63,6 +72,9 @@ def finish(
         "target_tokens_per_second": course.target_tokens / course.seconds,
         "updates": course.updates,
         "target_tokens_seen": course.target_tokens,
+        "training_pairs": len(corpus.train),
+        "flops_per_target_token": flops_per_target_token(model, corpus.train, config.trainer.batch_tokens),
+        "peak_memory_bytes": peak_memory,
         "validation": validation,
         "attention_heads": None if heads is None else {step: list(head) for step, head in heads.items()},
         "test": next(iter(tests.values()), None),

@@ -20,6 +20,7 @@ from seq2seq.models import build_model
 from seq2seq.models.interface import Seq2Seq
 from seq2seq.training.callbacks import Course, StopOnSignal
 from seq2seq.training.checkpoints import AtomicCheckpointIO, Checkpoints
+from seq2seq.training.cost import PeakMemory
 from seq2seq.training.datamodule import BatchStream, TranslationData
 from seq2seq.training.divergence import DivergenceCheck
 from seq2seq.training.finish import final_scores, finish, preprocessing, summary
@@ -73,9 +74,11 @@ def _lead(config: "TrainConfig", may_rename: bool, others: Processes | None) -> 
         must_launch = others is None and hardware.processes > 1
         with launched(config) if must_launch else nullcontext():
             stream.processes.share(None)  # the others wait here for the prepared corpus
+            memory = PeakMemory(hardware.accelerator)
             course = train(config, model, corpus, stream, run, hardware, Bar(log.console), board, checkpoint)
+            peak = memory.bytes()
         model.to(hardware.accelerator)  # Lightning has taken it to the CPU
-        metrics = finish(config, model, corpus, run, course)
+        metrics = finish(config, model, corpus, run, course, peak)
         if board is not None:
             board.log_final(final_scores(metrics), course.updates)
             board.log_tests(metrics["tests"], course.updates)

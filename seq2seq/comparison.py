@@ -1,0 +1,281 @@
+"""Runs side by side: what each label's seeds came to, and how sure the difference to another label is.
+
+A difference has a 95 % interval by the bootstrap (Koehn 2004, "Statistical Significance Tests for Machine Translation
+Evaluation"), in which the seeds are resampled too, since another seed would have given other translations: in each of
+1,000 resamples, the same sentences are drawn for all, with replacement, and of each label as many seeds as it has, with
+replacement; the corpus score of a label is the mean over its seeds. One seed cannot show what another would do: then
+the interval speaks of the sentences alone.
+
+Shapes: N sentences, R resamples.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq.errors import UserError
+from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scores
+from seq2seq.predictions import Rung, judged
+from seq2seq.runs import Point, Run, ScoredText, by_label, read_curve, read_speed, read_test, scores_on
+
+RESAMPLES = 1000
+SCORES = ("bleu", "chrf", "exact_match")
+_SEED = 0
+
+
+def compare(
+    runs: Sequence[Run],
+    *,
+    test_set: str | None = None,
+    rungs: Mapping[str, Rung] | None = None,
+    baselines: Mapping[str, Callable[[str], str]] | None = None,
+) -> dict[str, Any]:
+    """Return what `comparison_text` prints and JSON holds: `rows` by label, in the order of the runs, and `baselines`.
+
+    Args:
+        runs: at least one; several seeds of a label make one row.
+        test_set: the set whose scores are compared; left open: the first one of the first run.
+        rungs: by label, which label it is compared with and what was predicted; without them, each label is compared
+            with the one before it.
+        baselines: trivial ways to translate a line, by name; scored on the test set.
+
+    Raises:
+        UserError: runs that cannot stand in one table: see `by_label`, `read_test`; test sets that differ.
+    """
+    groups = by_label(runs)
+    name = test_set if test_set is not None else _first_set(runs[0])
+    sets = _Sets(groups)
+    src = sets.text(name).src
+    lengths = by_source_length(src)
+    curves = {run.folder: read_curve(run) for run in runs}
+    tokens = min(curve[-1].target_tokens for curve in curves.values())
+    minutes = min(curve[-1].minutes for curve in curves.values())
+    before = dict(zip([*groups][1:], groups, strict=False))
+    rows: dict[str, dict[str, Any]] = {}
+    for label, group in groups.items():
+        rung = (rungs or {}).get(label)
+        other = before.get(label) if rungs is None else rung and rung.compared_with
+        if other not in groups:
+            other = None  # a table of some of the rungs
+        own = sets.statistics(label, name)
+        rows[label] = {
+            **_size_and_cost(group),
+            **_quality(group, name),
+            "bleu_by_length": {
+                length: fmean(one.score("bleu", chosen) for one in own) for length, chosen in lengths.items()
+            },
+            "tests": {each: _brief(group, each) for each in group[0].test_sets()},
+            "equal_tokens": _read_at(group, curves, lambda point: point.target_tokens, tokens),
+            "equal_minutes": _read_at(group, curves, lambda point: point.minutes, minutes),
+            "convergence": _convergence([curves[run.folder] for run in group]),
+            "difference": None if other is None else {"to": other, **sets.differences(label, other, name)},
+            "trials": rung and rung.trials,
+        }
+    for label, rung in (rungs or {}).items():
+        is_measured = label in groups and (rung.compared_with is None or rung.compared_with in groups)
+        if is_measured and rung.prediction is not None:
+            rows[label]["prediction"] = judged(rung, sets, label, name)
+    return {
+        "test_set": name,
+        "test_set_sha256": sets.text(name).sha256,
+        "sentences": len(src),
+        "sentences_by_length": {length: len(chosen) for length, chosen in lengths.items()},
+        "resamples": RESAMPLES,
+        "equal_tokens": tokens,
+        "equal_minutes": minutes,
+        "rows": rows,
+        "baselines": {
+            label: _baseline(translate, sets.text(name), lengths, runs[0].lowercase)
+            for label, translate in (baselines or {}).items()
+        },
+    }
+
+
+def _first_set(run: Run) -> str:
+    if not run.test_sets():
+        raise UserError(f"{run.folder} has no test set to compare on; train with one")
+    return run.test_sets()[0]
+
+
+class _Sets:
+    """The test sets of all labels, read and counted once; a set must be the same for all who have it compared."""
+
+    def __init__(self, groups: Mapping[str, Sequence[Run]]) -> None:
+        self._groups = groups
+        self._texts: dict[str, ScoredText] = {}
+        self._statistics: dict[tuple[str, str], list[SentenceStatistics]] = {}
+        self._resampled: dict[tuple[str, str, str], NDArray[np.float64]] = {}
+
+    def text(self, name: str) -> ScoredText:
+        """Return the test set of the first run, after a look at those of all others."""
+        if name not in self._texts:
+            runs = [run for group in self._groups.values() for run in group]
+            for run in runs:
+                text = read_test(run, name)
+                first = self._texts.setdefault(name, text)
+                if text.sha256 != first.sha256:
+                    raise UserError(
+                        f"{runs[0].folder} and {run.folder} have different test sets {name} (test_set_sha256 "
+                        f"{first.sha256[:12]} and {text.sha256[:12]}): their scores cannot be compared; leave one out"
+                    )
+                if run.lowercase != runs[0].lowercase:
+                    raise UserError(
+                        f"one of {runs[0].folder} and {run.folder} is scored in lower case, the other is not: their "
+                        "scores cannot be compared; leave one out"
+                    )
+        return self._texts[name]
+
+    def statistics(self, label: str, name: str) -> list[SentenceStatistics]:
+        """Return those of each seed's translations."""
+        if (label, name) not in self._statistics:
+            self.text(name)
+            self._statistics[label, name] = [
+                SentenceStatistics(text.hyp, text.ref, lowercase=run.lowercase)
+                for run in self._groups[label]
+                for text in [read_test(run, name)]
+            ]
+        return self._statistics[label, name]
+
+    def difference(self, label: str, other: str, name: str, metric: str) -> dict[str, float]:
+        """Return the difference of the seeds' means in a metric, and its 95 % interval."""
+        value = fmean(one.score(metric) for one in self.statistics(label, name))
+        value -= fmean(one.score(metric) for one in self.statistics(other, name))
+        low, high = np.percentile(
+            self._resample(label, name, metric) - self._resample(other, name, metric), [2.5, 97.5]
+        )
+        return {"value": value, "low": float(low), "high": float(high)}
+
+    def differences(self, label: str, other: str, name: str) -> dict[str, dict[str, float]]:
+        """Return `difference` for each metric."""
+        return {metric: self.difference(label, other, name, metric) for metric in SCORES}
+
+    def measured(self, label: str, other: str | None, test_set: str, metric: str) -> dict[str, float]:
+        """Return a label's mean in a metric, or its difference to another's: with an interval where there is one."""
+        if other is not None and metric in SCORES:
+            return self.difference(label, other, test_set, metric)
+        self.text(test_set)
+        own, its = (0.0 if of is None else self._mean(of, test_set, metric) for of in (label, other))
+        return {"value": own - its}
+
+    def _mean(self, label: str, test_set: str, metric: str) -> float:
+        tests = [scores_on(run, test_set) for run in self._groups[label]]
+        if metric.startswith("aer_"):
+            values = [_error_rates(test).get(metric.removeprefix("aer_")) for test in tests]
+        else:
+            values = [test.get(metric) for test in tests]
+        found = spread(values)
+        if found is None:
+            raise UserError(f"the runs of {label!r} have no {metric} on {test_set}; take the prediction out")
+        return float(found["mean"])
+
+    def _resample(self, label: str, name: str, metric: str) -> NDArray[np.float64]:
+        """Return the score of each resample: (R,). The sentences are the same for all labels, the seeds their own."""
+        if (label, name, metric) not in self._resampled:
+            seeds = self.statistics(label, name)
+            count = seeds[0].sentences
+            times = np.random.default_rng(_SEED).multinomial(count, [1 / count] * count, RESAMPLES).astype(np.float64)
+            scores = np.stack([one.scores(metric, times) for one in seeds], axis=1)  # (R, seeds)
+            number = list(self._groups).index(label)
+            picks = np.random.default_rng([_SEED, number]).integers(len(seeds), size=scores.shape)
+            self._resampled[label, name, metric] = np.take_along_axis(scores, picks, axis=1).mean(axis=1)
+        return self._resampled[label, name, metric]
+
+
+def spread(values: Sequence[float | None]) -> dict[str, Any] | None:
+    """Return mean, standard deviation over the seeds (None for one) and the values; None if one is not known."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return {"mean": fmean(known), "spread": stdev(known) if len(known) > 1 else None, "values": known}
+
+
+def _size_and_cost(group: Sequence[Run]) -> dict[str, Any]:
+    metrics = [run.metrics for run in group]
+    machines = [machine for one in metrics if (machine := one.get("machine")) is not None]
+    flops = [one.get("flops_per_target_token") for one in metrics]
+    speeds = [read_speed(run) for run in group]
+    return {
+        "seeds": [run.seed for run in group],
+        "runs": [str(run.folder) for run in group],
+        "parameters": metrics[0]["parameters"],
+        "parameters_non_embedding": metrics[0].get("parameters_non_embedding"),
+        "target_tokens_seen": spread([one["target_tokens_seen"] for one in metrics]),
+        "updates": spread([one["updates"] for one in metrics]),
+        "train_minutes": spread([one["train_seconds"] / 60 for one in metrics]),
+        "machines": [one for n, one in enumerate(machines) if one not in machines[:n]],
+        "flops_per_target_token": spread([one and one["forward"] + one["backward"] for one in flops]),
+        "peak_memory_bytes": spread([one.get("peak_memory_bytes") for one in metrics]),
+        "sentences_per_second": spread([_in(one, "sentences_per_second") for one in speeds]),
+        "milliseconds_per_sentence": spread([_in(one, "milliseconds_per_sentence") for one in speeds]),
+    }
+
+
+def _in(found: Mapping[str, Any] | None, name: str) -> float | None:
+    return None if found is None else found[name]
+
+
+def _quality(group: Sequence[Run], name: str) -> dict[str, Any]:
+    tests = [scores_on(run, name) for run in group]
+    error_rates = [_error_rates(test) for test in tests]
+    return {
+        "validation_loss": spread([run.metrics["validation"].get("loss") for run in group]),
+        **{metric: spread([test[metric] for test in tests]) for metric in (*SCORES, "length_ratio")},
+        **{share: spread([test.get(share) for test in tests]) for share in ("cut", "looping")},
+        "aer": {step: spread([rates.get(step) for rates in error_rates]) for step in ("step_t", "step_t_plus_1")},
+    }
+
+
+def _error_rates(test: Mapping[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = test.get("alignment", {}).get("aer", {})
+    return found
+
+
+def _brief(group: Sequence[Run], name: str) -> dict[str, Any]:
+    tests = [run.metrics["tests"].get(name, {}) for run in group]
+    return {metric: spread([test.get(metric) for test in tests]) for metric in SCORES}
+
+
+def _read_at(
+    group: Sequence[Run], curves: Mapping[Any, Sequence[Point]], axis: Callable[[Point], float], place: float
+) -> dict[str, Any] | None:
+    """Return validation BLEU at that place, on the straight line between the validations before and after it."""
+    values = []
+    for run in group:
+        curve = curves[run.folder]
+        places = [axis(point) for point in curve]
+        is_inside = places[0] <= place <= places[-1]
+        values.append(float(np.interp(place, places, [point.bleu for point in curve])) if is_inside else None)
+    return spread(values)
+
+
+def _convergence(curves: Sequence[Sequence[Point]]) -> dict[str, Any]:
+    """Return the best validation BLEU, where it was reached, and what the last quarter of the tokens still added."""
+    best = [max(curve, key=lambda point: point.bleu) for curve in curves]
+    rises = []
+    for curve in curves:
+        three_quarters = 0.75 * curve[-1].target_tokens
+        places = [point.target_tokens for point in curve]
+        known = places[0] <= three_quarters
+        at_that_time = float(np.interp(three_quarters, places, [point.bleu for point in curve]))
+        rises.append(curve[-1].bleu - at_that_time if known else None)
+    return {
+        "best_bleu": spread([point.bleu for point in best]),
+        "target_tokens": spread([point.target_tokens for point in best]),
+        "minutes": spread([point.minutes for point in best]),
+        "rise_in_last_quarter": spread(rises),
+    }
+
+
+def _baseline(
+    translate: Callable[[str], str], text: ScoredText, lengths: Mapping[str, Sequence[int]], lowercase: bool
+) -> dict[str, Any]:
+    hypotheses = [translate(line) for line in text.src]
+    scores = corpus_scores(hypotheses, text.ref, lowercase=lowercase)
+    counted = SentenceStatistics(hypotheses, text.ref, lowercase=lowercase)
+    return {
+        **{metric: scores[metric] for metric in (*SCORES, "length_ratio")},
+        "bleu_by_length": {length: counted.score("bleu", chosen) for length, chosen in lengths.items()},
+    }

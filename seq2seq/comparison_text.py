@@ -1,0 +1,197 @@
+"""What `compare` found, as Markdown."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seq2seq.report import markdown_table
+
+_DASH = "-"
+_SCORES = {"bleu": "BLEU", "chrf": "chrF", "exact_match": "exact match, %"}
+
+
+def comparison_text(found: Mapping[str, Any]) -> str:
+    """Return tables under headings; a row a label, in the same order everywhere."""
+    rows = found["rows"]
+    parts = [
+        *_scores(found),
+        *_differences(found),
+        *_lengths(found),
+        *_budgets(found),
+        *_cost(rows),
+        *_test_sets(rows),
+        *_predictions(rows),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _scores(found: Mapping[str, Any]) -> list[str]:
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        aer = (_mean(row["aer"][step], 3) for step in ("step_t", "step_t_plus_1"))
+        return [
+            str(len(row["seeds"])),
+            *(_mean(row["bleu"], 2), _mean(row["chrf"], 2), _mean(row["exact_match"], 1, 100)),
+            *(_mean(row["length_ratio"], 3), _mean(row["cut"], 1, 100), _mean(row["looping"], 1, 100)),
+            *aer,
+            _mean(row["validation_loss"], 3),
+        ]
+
+    table = {label: cells(row) for label, row in found["rows"].items()}
+    for label, row in found["baselines"].items():
+        scores = (f"{row['bleu']:.2f}", f"{row['chrf']:.2f}", f"{100 * row['exact_match']:.1f}")
+        table[label] = [_DASH, *scores, f"{row['length_ratio']:.3f}", *[_DASH] * 5]
+    head = (
+        "seeds",
+        "BLEU",
+        "chrF",
+        "exact, %",
+        "length",
+        "cut, %",
+        "looping, %",
+        "AER t",
+        "AER t+1",
+        "validation loss",
+    )
+    return [
+        f"## Scores on {found['test_set']}, {found['sentences']} sentences",
+        "",
+        *markdown_table(head, table),
+        "",
+        "Mean over seeds ± standard deviation. length: words, translations to references. cut: stopped by the length "
+        "limit. looping: the same 1 to 8 tokens four times in a row. AER: alignment error rate of attention at step t "
+        "and after it. validation loss: cross entropy per target token, without label smoothing.",
+        "",
+    ]
+
+
+def _differences(found: Mapping[str, Any]) -> list[str]:
+    def cells(difference: Mapping[str, Any]) -> list[str]:
+        scales = {"exact_match": 100}
+        return [difference["to"], *(_interval(difference[name], scales.get(name, 1)) for name in _SCORES)]
+
+    table = {label: cells(row["difference"]) for label, row in found["rows"].items() if row["difference"]}
+    if not table:
+        return []
+    return [
+        "## Differences",
+        "",
+        *markdown_table(("to", *_SCORES.values()), table),
+        "",
+        f"With 95 % intervals from {found['resamples']} resamples of sentences (the same for both) and of seeds; a row "
+        "with one seed has an interval for the sentences alone.",
+        "",
+    ]
+
+
+def _lengths(found: Mapping[str, Any]) -> list[str]:
+    bins = found["sentences_by_length"]
+    rows = {**found["rows"], **found["baselines"]}
+    table = {label: [f"{row['bleu_by_length'][name]:.1f}" for name in bins] for label, row in rows.items()}
+    heads = [f"{name} ({count})" for name, count in bins.items()]
+    return ["## BLEU by words of the source (sentences)", "", *markdown_table(heads, table), ""]
+
+
+def _budgets(found: Mapping[str, Any]) -> list[str]:
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        end = row["convergence"]
+        return [
+            *(_mean(row["equal_tokens"], 2), _mean(row["equal_minutes"], 2), _mean(end["best_bleu"], 2)),
+            *(_mean(end["target_tokens"], 2, 1e-6), _mean(end["minutes"], 1), _mean(end["rise_in_last_quarter"], 2)),
+        ]
+
+    head = (
+        f"at {found['equal_tokens'] / 1e6:.2f} M target tokens",
+        f"at {found['equal_minutes']:.1f} minutes",
+        *("best", "M target tokens until then", "minutes until then", "rise in the last quarter"),
+    )
+    return [
+        "## Validation BLEU for equal budgets",
+        "",
+        *markdown_table(head, {label: cells(row) for label, row in found["rows"].items()}),
+        "",
+        "Greedy translations; between two validations a straight line; the budgets are the largest that every run had. "
+        "The learning rate falls towards the end of a run, so a longer one is not at its best there. The rise in the "
+        "last quarter of the tokens says how far from convergence a run ended.",
+        "",
+    ]
+
+
+def _cost(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        return [
+            *(_millions(row["parameters"]), _millions(row["parameters_non_embedding"])),
+            *(_mean(row["updates"], 0), _mean(row["target_tokens_seen"], 2, 1e-6), _mean(row["train_minutes"], 1)),
+            *(_mean(row["flops_per_target_token"], 2, 1e-6), _mean(row["peak_memory_bytes"], 0, 2**-20)),
+            *(_mean(row["sentences_per_second"], 1), _mean(row["milliseconds_per_sentence"], 1)),
+            _DASH if row["trials"] is None else str(row["trials"]),
+        ]
+
+    head = (
+        *("parameters, M", "without embeddings, M", "updates", "target tokens, M", "minutes", "MFLOP a target token"),
+        *("peak memory, MiB", "sentences/s at batch 64", "ms for one sentence", "trials"),
+    )
+    machines = {label: "; ".join(map(_machine, row["machines"])) or "unknown" for label, row in rows.items()}
+    if len(set(machines.values())) == 1:
+        hardware = [f"Trained on {next(iter(machines.values()))}."]
+    else:
+        hardware = ["Trained on different machines, so minutes do not compare:"]
+        hardware += ["", *(f"- {label}: {machine}" for label, machine in machines.items())]
+    return [
+        "## Size and cost",
+        "",
+        *markdown_table(head, {label: cells(row) for label, row in rows.items()}),
+        "",
+        *hardware,
+        "",
+    ]
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return f"{', '.join(machine['gpus']) or machine['cpu']}, {machine['threads']} CPU threads, {machine['system']}"
+
+
+def _test_sets(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    names = list(dict.fromkeys(name for row in rows.values() for name in row["tests"]))
+    if len(names) < 2:
+        return []
+
+    def cell(scores: Mapping[str, Any] | None) -> str:
+        if scores is None or scores["bleu"] is None:
+            return _DASH
+        return f"{scores['bleu']['mean']:.1f} / {100 * scores['exact_match']['mean']:.0f}"
+
+    table = {name: [cell(row["tests"].get(name)) for row in rows.values()] for name in names}
+    return ["## All test sets: BLEU / exact match in %", "", *markdown_table(list(rows), table), ""]
+
+
+def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    judged = {label: row["prediction"] for label, row in rows.items() if "prediction" in row}
+    if not judged:
+        return []
+
+    def cells(it: Mapping[str, Any]) -> list[str]:
+        scale = 100 if it["metric"] in ("exact_match", "cut", "looping") else 1
+        bounds = (("at least", it["at_least"]), ("at most", it["at_most"]))
+        asked = " and ".join(f"{word} {scale * bound:g}" for word, bound in bounds if bound is not None)
+        of = f"{it['metric']} on {it['set']}" + (f", to {it['compared_with']}" if it["compared_with"] else "")
+        return [it["prediction"], of, asked, _interval(it["measured"], scale), "held" if it["held"] else "**failed**"]
+
+    head = ("prediction", "measure", "predicted", "measured", "")
+    table = {label: cells(it) for label, it in judged.items()}
+    held = sum(it["held"] for it in judged.values())
+    return ["## Predictions", "", *markdown_table(head, table), "", f"{held} of {len(judged)} held.", ""]
+
+
+def _mean(found: Mapping[str, Any] | None, digits: int, scale: float = 1) -> str:
+    if found is None:
+        return _DASH
+    shown: Callable[[float], str] = lambda value: f"{scale * value:,.{digits}f}"  # noqa: E731
+    return shown(found["mean"]) + (f" ± {shown(found['spread'])}" if found["spread"] else "")
+
+
+def _interval(found: Mapping[str, float], scale: float = 1) -> str:
+    value = f"{scale * found['value']:+.2f}"
+    return f"{value} [{scale * found['low']:+.2f}, {scale * found['high']:+.2f}]" if "low" in found else value
+
+
+def _millions(number: int | None) -> str:
+    return _DASH if number is None else f"{number / 1e6:.2f}"

@@ -1,0 +1,163 @@
+"""The files of finished runs, for tables that set them side by side."""
+
+import csv
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seq2seq.data.corpus import ParallelText, read_lines
+from seq2seq.errors import UserError
+from seq2seq.inference.bundle import METRICS, MODEL, read_json
+
+SPEED = "speed.json"  # of translating, measured by a command of its own
+
+# What may differ between the seeds of one label: where things lie, what is written, and the seed.
+_MAY_DIFFER = (
+    *("seed", "run_dir", "resume", "label", "data.cache_dir", "data.dir", "data.url", "logger."),
+    *(f"trainer.{name}" for name in ("accelerator", "devices", "num_workers", "checkpoint_minutes")),
+)
+
+
+class Point(NamedTuple):
+    """One validation in the course of training."""
+
+    target_tokens: float  # seen so far
+    minutes: float  # of training so far, validation not counted
+    bleu: float  # of greedy translations
+
+
+class ScoredText(NamedTuple):
+    """A test set of a run: N lines each."""
+
+    src: list[str]
+    ref: list[str]
+    hyp: list[str]
+    sha256: str  # of src.txt and ref.txt one after the other, as in metrics.json
+
+
+class Run(NamedTuple):
+    """A finished run."""
+
+    folder: Path
+    label: str
+    settings: dict[str, Any]  # as config.yaml holds them
+    metrics: dict[str, Any]
+
+    @property
+    def seed(self) -> int:
+        """The seed of training."""
+        return int(self.metrics["seed"])
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether its text is lower-cased before it is scored."""
+        return bool(self.settings["tokenizer"]["lowercase"])
+
+    def test_sets(self) -> list[str]:
+        """The names of its test sets, in order."""
+        return list(self.metrics["tests"])
+
+
+def open_run(folder: Path, settings: dict[str, Any]) -> Run:
+    """Read what a finished run wrote about itself.
+
+    Args:
+        folder: of the run.
+        settings: what its config.yaml holds.
+
+    Raises:
+        UserError: it has no bundle yet, or a file is damaged.
+    """
+    if not (folder / "bundle" / METRICS).is_file():
+        raise UserError(f"{folder} is not a finished run: it has no bundle/{METRICS}; leave it out, or train it")
+    metrics = read_json(folder / "bundle" / METRICS)
+    needed = {"seed", "parameters", "updates", "train_seconds", "target_tokens_seen", "validation", "tests"}
+    if missing := sorted(needed - metrics.keys()):
+        raise UserError(f"{folder / 'bundle' / METRICS} is damaged: it lacks {', '.join(missing)}")
+    label = metrics.get("label") or read_json(folder / "bundle" / MODEL)["architecture"]
+    return Run(folder, str(label), settings, metrics)
+
+
+def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Bring the seeds of each label together, in the order in which labels are met.
+
+    Raises:
+        UserError: a label has the same seed twice, or runs that differ by more than the seed.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        group = groups.setdefault(run.label, [])
+        for other in group:
+            if other.seed == run.seed:
+                raise UserError(
+                    f"{other.folder} and {run.folder} are both {run.label!r} with seed {run.seed}: leave one out, or "
+                    "give runs that differ a label= each"
+                )
+        if group and (name := _difference(group[0].settings, run.settings)):
+            raise UserError(
+                f"{group[0].folder} and {run.folder} are both {run.label!r} but differ in {name}: give them a label= "
+                "each"
+            )
+        group.append(run)
+    return groups
+
+
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """Return the name of a setting, not among those that may differ, that the two do not share."""
+    first, second = (dict(_flat("", settings)) for settings in (one, other))
+    for name in sorted(first.keys() & second.keys()):  # an older run lacks options that came later
+        if first[name] != second[name] and not name.startswith(_MAY_DIFFER):
+            return name
+    return None
+
+
+def _flat(prefix: str, value: Any) -> list[tuple[str, Any]]:
+    if not isinstance(value, Mapping):
+        return [(prefix, value)]
+    return [leaf for key, item in value.items() for leaf in _flat(f"{prefix}.{key}" if prefix else str(key), item)]
+
+
+def scores_on(run: Run, name: str) -> dict[str, Any]:
+    """Return a run's scores on a test set; a UserError if it has no such set."""
+    if name not in run.metrics["tests"]:
+        raise UserError(f"{run.folder} has no test set {name}; it has {', '.join(run.test_sets()) or 'none'}")
+    scores: dict[str, Any] = run.metrics["tests"][name]
+    return scores
+
+
+def read_test(run: Run, name: str) -> ScoredText:
+    """Return a test set as the run has it.
+
+    Raises:
+        UserError: the run has no such set, or its files are not those that were scored.
+    """
+    expected = scores_on(run, name).get("test_set_sha256")
+    folder = run.folder / "tests" / name
+    src, ref = map(list, zip(*ParallelText(folder / "src.txt", folder / "ref.txt").pairs(), strict=True))
+    hyp = list(read_lines(folder / "hyp.txt"))
+    sha256 = hashlib.sha256((folder / "src.txt").read_bytes() + (folder / "ref.txt").read_bytes()).hexdigest()
+    if len(hyp) != len(src) or sha256 != expected:
+        raise UserError(f"the files in {folder} are not those that {METRICS} has scores of; bring them back")
+    return ScoredText(src, ref, hyp, sha256)
+
+
+def read_speed(run: Run) -> dict[str, Any] | None:
+    """Return what `seq2seq speed` has measured for a run, if it has."""
+    return read_json(run.folder / SPEED) if (run.folder / SPEED).exists() else None
+
+
+def read_curve(run: Run) -> list[Point]:
+    """Return the validations in a run's metrics.csv; a UserError if there are none."""
+    file = run.folder / "metrics.csv"
+    try:
+        points = [
+            Point(float(row["target_tokens"]), float(row["seconds"]) / 60, float(row["validation/bleu"]))
+            for row in csv.DictReader(read_lines(file))
+            if row.get("validation/bleu")
+        ]
+    except (KeyError, ValueError, TypeError, csv.Error) as error:
+        raise UserError(f"{file} is damaged: {error}; bring it back") from error
+    if not points:
+        raise UserError(f"{file} holds no validation; leave {run.folder} out")
+    return points
