@@ -1,0 +1,341 @@
+import csv
+import hashlib
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+import yaml
+
+from seq2seq.comparison import compare, spread
+from seq2seq.comparison_text import comparison_text
+from seq2seq.errors import UserError
+from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scores
+from seq2seq.predictions import Rung
+from seq2seq.runs import open_run
+
+REFERENCES = [f"sentence number {n} has {n + 3} little words" for n in range(40)]
+SOURCES = ["a " * (1 + n % 12) + f"x{n}" for n in range(40)]
+
+
+def damaged(lines, share, seed=0):
+    """The lines with a share of them cut in half: scores to tell apart."""
+    draw = random.Random(seed)
+    return [line[: len(line) // 2] if draw.random() < share else line for line in lines]
+
+
+def write_run(
+    folder, label, hypotheses, seed=1, references=REFERENCES, curve=((100, 60, 10.0), (200, 120, 30.0)), **more
+):
+    """A finished run as training leaves it, as far as tables read it."""
+    test = folder / "tests" / "test"
+    test.mkdir(parents=True)
+    for name, lines in (("src", SOURCES), ("ref", references), ("hyp", hypotheses)):
+        (test / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    sha256 = hashlib.sha256((test / "src.txt").read_bytes() + (test / "ref.txt").read_bytes()).hexdigest()
+    scores = {**corpus_scores(hypotheses, references), "cut": 0.0, "looping": 0.025, "test_set_sha256": sha256}
+    metrics = {
+        "label": label,
+        "seed": seed,
+        "parameters": 1_500_000,
+        "parameters_non_embedding": 500_000,
+        "train_seconds": curve[-1][1],
+        "updates": 7,
+        "target_tokens_seen": curve[-1][0],
+        "flops_per_target_token": {"forward": 2e6, "backward": 4e6},
+        "peak_memory_bytes": 2**30,
+        "validation": {"loss": 1.25, "bleu": curve[-1][2]},
+        "tests": {"test": scores},
+        "machine": {"cpu": "an abacus", "threads": 1, "gpus": [], "system": "wood"},
+        **more,
+    }
+    (folder / "bundle").mkdir()
+    (folder / "bundle" / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    (folder / "bundle" / "model.json").write_text(json.dumps({"architecture": "rnn"}), encoding="utf-8")
+    with (folder / "metrics.csv").open("w", newline="", encoding="utf-8") as stream:
+        table = csv.DictWriter(stream, ("step", "seconds", "target_tokens", "train/loss", "validation/bleu"))
+        table.writeheader()
+        table.writerow({"step": 1, "seconds": 1, "target_tokens": 1, "train/loss": 9.9})
+        for tokens, seconds, bleu in curve:
+            table.writerow({"step": 2, "seconds": seconds, "target_tokens": tokens, "validation/bleu": bleu})
+    settings = {"tokenizer": {"lowercase": False}, "optim": {"lr": 0.1}, "seed": seed, "run_dir": str(folder)}
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    return open_run(folder, settings)
+
+
+# ---- Statistics of sentences ----
+
+
+def test_the_sum_of_sentences_is_the_corpus_score():
+    hypotheses = damaged(REFERENCES, 0.4)
+    counted, scores = SentenceStatistics(hypotheses, REFERENCES), corpus_scores(hypotheses, REFERENCES)
+    assert counted.score("bleu") == scores["bleu"]
+    assert counted.score("chrf") == scores["chrf"]
+    assert counted.score("exact_match") == scores["exact_match"]
+
+
+def test_a_resample_scores_as_the_repeated_lines_do():
+    hypotheses = damaged(REFERENCES, 0.4)
+    times = np.zeros((1, 40))
+    times[0, [3, 7, 11]] = [2, 1, 3]
+    rows = [3, 3, 7, 11, 11, 11]
+    expected = corpus_scores([hypotheses[n] for n in rows], [REFERENCES[n] for n in rows])
+    counted = SentenceStatistics(hypotheses, REFERENCES)
+    for metric in ("bleu", "chrf", "exact_match"):
+        assert counted.scores(metric, times)[0] == pytest.approx(expected[metric], abs=1e-12)
+
+
+def test_sentences_are_binned_by_words_of_the_source():
+    sources = ["a", "a " * 5, "a  b\tc d e f", "", "a " * 60, "a " * 61]
+    assert by_source_length(sources) == {"1-5": [0, 1], "6-10": [2], "41-60": [4], "61+": [5]}
+
+
+def test_the_spread_is_the_standard_deviation_over_seeds():
+    assert spread([1.0, 3.0]) == {"mean": 2.0, "spread": pytest.approx(math.sqrt(2)), "values": [1.0, 3.0]}
+    assert spread([1.0])["spread"] is None
+    assert spread([1.0, None]) is None
+
+
+# ---- Comparison ----
+
+
+@pytest.fixture
+def two(tmp_path):
+    return [
+        write_run(tmp_path / "a1", "worse", damaged(REFERENCES, 0.5, seed=1), seed=1),
+        write_run(tmp_path / "a2", "worse", damaged(REFERENCES, 0.5, seed=2), seed=2),
+        write_run(tmp_path / "b1", "better", REFERENCES, seed=1, curve=((50, 60, 8.0), (150, 180, 28.0))),
+    ]
+
+
+def test_seeds_of_a_label_make_one_row_with_mean_and_spread(two):
+    found = compare(two)
+    assert list(found["rows"]) == ["worse", "better"]
+    row = found["rows"]["worse"]
+    bleu = [run.metrics["tests"]["test"]["bleu"] for run in two[:2]]
+    assert row["seeds"] == [1, 2]
+    assert row["bleu"]["mean"] == pytest.approx(sum(bleu) / 2)
+    assert row["bleu"]["spread"] == pytest.approx(abs(bleu[0] - bleu[1]) / math.sqrt(2))
+    assert row["flops_per_target_token"]["mean"] == 6e6
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_each_row_is_compared_with_the_one_before_it(two):
+    rows = compare(two)["rows"]
+    assert rows["worse"]["difference"] is None
+    difference = rows["better"]["difference"]
+    assert difference["to"] == "worse"
+    for metric in ("bleu", "chrf", "exact_match"):
+        own = difference[metric]
+        assert own["value"] == pytest.approx(rows["better"][metric]["mean"] - rows["worse"][metric]["mean"])
+        assert 0 < own["low"] < own["value"] < own["high"]
+
+
+def test_a_label_that_names_another_is_compared_with_that(two):
+    rungs = {"worse": Rung(compared_with="better"), "better": Rung(trials=12)}
+    rows = compare(two, rungs=rungs)["rows"]
+    assert rows["worse"]["difference"]["to"] == "better"
+    assert rows["worse"]["difference"]["bleu"]["high"] < 0
+    assert rows["better"]["difference"] is None
+    assert rows["better"]["trials"] == 12
+
+
+def test_the_interval_of_equal_translations_is_nothing(tmp_path):
+    same = damaged(REFERENCES, 0.5)
+    runs = [write_run(tmp_path / name, name, same) for name in ("one", "other")]
+    assert compare(runs)["rows"]["other"]["difference"]["bleu"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_the_interval_knows_that_seeds_differ(tmp_path):
+    # Each seed is right on all or on nothing: sentences alone would leave no doubt at all.
+    good = [write_run(tmp_path / f"g{seed}", "steady", REFERENCES, seed=seed) for seed in (1, 2)]
+    bad = [
+        write_run(tmp_path / f"b{seed}", "luck", REFERENCES if seed == 1 else ["x"] * 40, seed=seed) for seed in (1, 2)
+    ]
+    interval = compare([*good, *bad])["rows"]["luck"]["difference"]["exact_match"]
+    assert interval == {"value": -0.5, "low": -1.0, "high": 0.0}
+
+
+def test_the_interval_agrees_with_a_hand_made_formula_for_one_seed(tmp_path):
+    # Half of 40 sentences are exactly right, the others not: the share has a standard error of sqrt(.5 * .5 / 40).
+    half = [line if n % 2 else "x" for n, line in enumerate(REFERENCES)]
+    runs = [write_run(tmp_path / "none", "none", ["x"] * 40), write_run(tmp_path / "half", "half", half)]
+    interval = compare(runs)["rows"]["half"]["difference"]["exact_match"]
+    assert (interval["high"] - interval["low"]) / 2 == pytest.approx(1.96 * math.sqrt(0.25 / 40), rel=0.1)
+
+
+def test_budgets_are_read_between_validations(two):
+    found = compare(two)
+    assert (found["equal_tokens"], found["equal_minutes"]) == (150, 2)
+    worse, better = found["rows"].values()
+    assert worse["equal_tokens"]["mean"] == 20.0  # half way from 10 to 30
+    assert better["equal_tokens"]["mean"] == 28.0
+    assert better["equal_minutes"]["mean"] == 18.0  # 2 minutes are half way from 1 to 3
+    assert worse["convergence"]["rise_in_last_quarter"]["mean"] == pytest.approx(10.0)  # from 150 to 200 tokens
+    assert worse["convergence"]["target_tokens"]["mean"] == 200
+
+
+def test_what_a_run_had_not_yet_validated_is_left_open(tmp_path):
+    runs = [
+        write_run(tmp_path / "a", "late", REFERENCES, curve=((100, 60, 10.0),)),
+        write_run(tmp_path / "b", "short", REFERENCES, curve=((50, 30, 10.0),)),
+    ]
+    assert compare(runs)["rows"]["late"]["equal_tokens"] is None
+
+
+def test_bleu_by_length_is_the_corpus_score_of_the_bin(two):
+    found = compare(two)
+    chosen = by_source_length(SOURCES)["1-5"]
+    expected = [
+        corpus_scores([hyp[n] for n in chosen], [REFERENCES[n] for n in chosen])["bleu"]
+        for hyp in (damaged(REFERENCES, 0.5, seed=1), damaged(REFERENCES, 0.5, seed=2))
+    ]
+    assert found["rows"]["worse"]["bleu_by_length"]["1-5"] == pytest.approx(sum(expected) / 2)
+    assert found["sentences_by_length"]["1-5"] == len(chosen)
+
+
+def test_baselines_are_scored_on_the_same_text(two):
+    found = compare(
+        two, baselines={"copy": lambda line: line, "oracle": dict(zip(SOURCES, REFERENCES, strict=True)).__getitem__}
+    )
+    assert found["baselines"]["oracle"]["bleu"] == pytest.approx(100)
+    assert found["baselines"]["copy"]["bleu"] == corpus_scores(SOURCES, REFERENCES)["bleu"]
+
+
+# ---- Predictions ----
+
+
+def test_a_prediction_is_held_against_the_measured_difference(two):
+    rungs = {
+        "worse": Rung(),
+        "better": Rung("worse", "worth 1 exact match in 10", None, "exact_match", at_least=0.1),
+    }
+    judged = compare(two, rungs=rungs)["rows"]["better"]["prediction"]
+    assert judged["held"]
+    assert judged["set"] == "test"
+    assert judged["measured"]["low"] > 0
+    rungs["better"] = rungs["better"]._replace(at_most=0.2)
+    assert not compare(two, rungs=rungs)["rows"]["better"]["prediction"]["held"]
+
+
+def test_a_prediction_without_another_rung_is_about_the_value_itself(two):
+    rungs = {"better": Rung(None, "never loops", "test", "looping", at_most=0.0)}
+    judged = compare(two, rungs=rungs)["rows"]["better"]["prediction"]
+    assert (judged["measured"], judged["held"]) == ({"value": 0.025}, False)
+
+
+def test_a_prediction_about_what_was_not_measured_is_refused(two):
+    rungs = {"better": Rung(None, "aligns", None, "aer_step_t", at_most=0.3)}
+    with pytest.raises(UserError, match="'better' have no aer_step_t on test"):
+        compare(two, rungs=rungs)
+
+
+# ---- What cannot stand in one table ----
+
+
+def test_different_test_sets_are_refused(tmp_path):
+    runs = [
+        write_run(tmp_path / "a", "one", REFERENCES),
+        write_run(tmp_path / "b", "other", REFERENCES, references=[*REFERENCES[:39], "another"]),
+    ]
+    with pytest.raises(UserError, match=r"different test sets test \(test_set_sha256 \w{12} and \w{12}\)"):
+        compare(runs)
+
+
+def test_one_seed_twice_is_refused(tmp_path):
+    runs = [write_run(tmp_path / name, "same", REFERENCES) for name in "ab"]
+    with pytest.raises(UserError, match="both 'same' with seed 1"):
+        compare(runs)
+
+
+def test_runs_of_a_label_that_differ_in_more_than_the_seed_are_refused(tmp_path):
+    one = write_run(tmp_path / "a", "same", REFERENCES)
+    other = write_run(tmp_path / "b", "same", REFERENCES, seed=2)
+    other.settings["optim"]["lr"] = 0.2
+    with pytest.raises(UserError, match=r"both 'same' but differ in optim\.lr"):
+        compare([one, other])
+
+
+def test_scores_of_lower_case_and_of_text_as_it_is_are_not_compared(two):
+    two[2].settings["tokenizer"]["lowercase"] = True
+    with pytest.raises(UserError, match="scored in lower case"):
+        compare(two)
+
+
+def test_a_test_set_that_a_run_lacks_is_named(two):
+    with pytest.raises(UserError, match="has no test set long; it has test"):
+        compare(two, test_set="long")
+    two[0].metrics["tests"].clear()
+    with pytest.raises(UserError, match="no test set to compare on"):
+        compare(two)
+
+
+def test_translations_of_another_text_than_the_scores_are_of_are_refused(two):
+    file = two[0].folder / "tests" / "test" / "ref.txt"
+    file.write_text(file.read_text(encoding="utf-8").replace("little", "big"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"are not those that metrics\.json has scores of"):
+        compare(two)
+
+
+def test_an_unfinished_run_is_named(tmp_path):
+    with pytest.raises(UserError, match="is not a finished run"):
+        open_run(tmp_path, {})
+
+
+def test_metrics_without_what_a_table_needs_are_named(two):
+    file = two[0].folder / "bundle" / "metrics.json"
+    file.write_text('{"seed": 1}', encoding="utf-8")
+    with pytest.raises(UserError, match="it lacks parameters, target_tokens_seen, tests"):
+        open_run(two[0].folder, {})
+
+
+def test_a_run_without_a_label_is_called_by_its_model(tmp_path):
+    assert write_run(tmp_path / "a", None, REFERENCES).label == "rnn"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("seconds\n", "holds no validation"), ("validation/bleu,seconds\n1,x\n", "is damaged")],
+)
+def test_a_curve_that_cannot_be_read_is_named(two, content, message):
+    (two[0].folder / "metrics.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        compare(two)
+
+
+# ---- Text ----
+
+
+def test_the_tables_show_means_spreads_intervals_and_verdicts(two):
+    rungs = {"better": Rung("worse", "better by far", None, "bleu", at_least=99)}
+    text = comparison_text(compare(two, rungs=rungs, baselines={"copy": lambda line: line}))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    scores, differences = (next(row for row in rows if row[0] == label) for label in ("worse", "better"))
+    assert scores[1] == "2"
+    assert " ± " in scores[2]
+    assert next(row for row in rows if row[0] == "copy")[1] == "-"
+    assert next(row for row in rows if row[0] == "better" and row[1] == "worse")[2].startswith("+")
+    assert next(row for row in rows if "better by far" in row)[-1] == "**failed**"
+    assert "0 of 1 held." in text
+    assert "Trained on an abacus, 1 CPU threads, wood." in text
+    assert differences[2] == "100.00"
+
+
+def test_different_machines_are_named(tmp_path):
+    runs = [
+        write_run(tmp_path / "a", "one", REFERENCES),
+        write_run(
+            tmp_path / "b", "other", REFERENCES, machine={"cpu": "x", "threads": 2, "gpus": ["y"], "system": "z"}
+        ),
+    ]
+    text = comparison_text(compare(runs))
+    assert "minutes do not compare" in text
+    assert "- other: y, 2 CPU threads, z" in text
+
+
+def test_older_runs_have_dashes_where_they_say_nothing(two):
+    for run in two:
+        for name in ("flops_per_target_token", "peak_memory_bytes", "machine"):
+            del run.metrics[name]
+    assert "Trained on unknown." in comparison_text(compare(two))
