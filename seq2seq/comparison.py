@@ -38,8 +38,8 @@ def compare(
     Args:
         runs: at least one; several seeds of a label make one row.
         test_set: the set whose scores are compared; left open: the first one of the first run.
-        rungs: by label, which label it is compared with and what was predicted; without them, each label is compared
-            with the one before it.
+        rungs: by label, which label it is compared with and what was predicted. What is not said there, the setting
+            `compared_with` of the runs says; where nothing does, each label is compared with the one before it.
         baselines: trivial ways to translate a line, by name; scored on the test set.
 
     Raises:
@@ -53,13 +53,11 @@ def compare(
     curves = {run.folder: read_curve(run) for run in runs}
     tokens = min(curve[-1].target_tokens for curve in curves.values())
     minutes = min(curve[-1].minutes for curve in curves.values())
-    before = dict(zip([*groups][1:], groups, strict=False))
+    others = _compared_with(groups, rungs or {})
     rows: dict[str, dict[str, Any]] = {}
     for label, group in groups.items():
         rung = (rungs or {}).get(label)
-        other = before.get(label) if rungs is None else rung and rung.compared_with
-        if other not in groups:
-            other = None  # a table of some of the rungs
+        other = others[label]
         own = sets.statistics(label, name)
         rows[label] = {
             **_size_and_cost(group),
@@ -92,6 +90,20 @@ def compare(
             for label, translate in (baselines or {}).items()
         },
     }
+
+
+def _compared_with(groups: Mapping[str, Sequence[Run]], rungs: Mapping[str, Rung]) -> dict[str, str | None]:
+    """Return which label each is compared with: the one that `rungs` or the run's settings name, if it is there.
+
+    Where nobody names any, it is the one before.
+    """
+    named = {
+        label: (label in rungs and rungs[label].compared_with) or group[0].settings.get("compared_with") or None
+        for label, group in groups.items()
+    }
+    if not any(named.values()):
+        return dict(zip(groups, [None, *groups], strict=False))
+    return {label: other if other in groups else None for label, other in named.items()}
 
 
 def _first_set(run: Run) -> str:

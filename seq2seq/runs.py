@@ -14,7 +14,7 @@ SPEED = "speed.json"  # of translating, measured by a command of its own
 
 # What may differ between the seeds of one label: where things lie, what is written, and the seed.
 _MAY_DIFFER = (
-    *("seed", "run_dir", "resume", "label", "data.cache_dir", "data.dir", "data.url", "logger."),
+    *("seed", "run_dir", "resume", "go_on", "label", "data.cache_dir", "data.dir", "data.url", "logger."),
     *(f"trainer.{name}" for name in ("accelerator", "devices", "num_workers", "checkpoint_minutes")),
 )
 

@@ -250,3 +250,8 @@ def test_impossible_files_settings_are_refused(settings: dict[str, object], mess
 
 def test_no_validation_size_is_needed_beside_a_validation_file() -> None:
     assert FilesConfig(train="a", valid="b", valid_size=0).valid_size == 0
+
+
+def test_no_training_pair_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"data\.train_size=0 must be at least 1"):
+        FilesConfig(train="x", train_size=0)

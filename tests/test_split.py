@@ -119,3 +119,17 @@ def test_parts_of_an_open_size_are_a_tenth_of_a_small_text(tmp_path: Path) -> No
     parts = divide(Corpus(text(tmp_path, PAIRS), None, {}, valid_size=None, test_size=None))
     assert 60 <= len(parts.valid) <= 75
     assert 60 <= len(parts.tests["test"]) <= 75
+
+
+def test_the_first_pairs_left_for_training_can_be_trained_on(tmp_path: Path) -> None:
+    pairs = [("a", "x"), ("", "y"), ("b", ""), ("c", "z"), *PAIRS]
+    whole = Corpus(text(tmp_path, pairs), None, {}, valid_size=40, test_size=60)
+    some = divide(whole._replace(train_size=100))
+    usable = [pair for pair in divide(whole).train.pairs() if all(pair)]
+    assert list(some.train.pairs()) == usable[:100]
+    assert list(some.valid.pairs()) == list(divide(whole).valid.pairs())
+
+
+def test_more_training_pairs_than_there_are_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.train_size=9 is more than the 2 pairs"):
+        divide(Corpus(text(tmp_path, PAIRS[:3]), None, {}, valid_size=1, train_size=9))

@@ -127,6 +127,7 @@ class Corpus(NamedTuple):
     valid_size: int | None = 0  # None: 1,000, or a tenth of the pairs if that is fewer
     test_size: int | None = 0
     split_seed: int = 0
+    train_size: int | None = None  # train on the first so many pairs; None: on all
 
 
 @dataclass
@@ -169,6 +170,7 @@ class FilesConfig(DataConfig):
             that is fewer.
         test_size: the same for `test`; 0 = no test.
         split_seed: chooses those pairs.
+        train_size: train on the first so many pairs, of those that are not split off; left open: on all.
         tsv_columns: the source and the target column, counted from 0.
     """
 
@@ -178,6 +180,7 @@ class FilesConfig(DataConfig):
     valid_size: int | None = None
     test_size: int | None = None
     split_seed: int = 0
+    train_size: int | None = None
     tsv_columns: list[int] = field(default_factory=lambda: [0, 1])
 
     def __post_init__(self) -> None:
@@ -193,12 +196,19 @@ class FilesConfig(DataConfig):
                 raise UserError(f"data.{name}={value} must be one path, or two: [SRC, TGT]")
         if self.valid_size is not None and self.valid_size < (self.valid is None):
             raise UserError(f"data.valid_size={self.valid_size} must be at least 1, or data.valid set")
+        check_train_size(self.train_size)
         for name in ("test_size", "split_seed"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 2**63:
                 raise UserError(f"data.{name}={value} must be at least 0, and below 2**63")
         if len(self.tsv_columns) != 2 or min(self.tsv_columns) < 0 or len(set(self.tsv_columns)) != 2:
             raise UserError(f"data.tsv_columns={self.tsv_columns} must be two different columns, counted from 0")
+
+
+def check_train_size(train_size: int | None) -> None:
+    """Raise UserError for less than one pair."""
+    if train_size is not None and train_size < 1:
+        raise UserError(f"data.train_size={train_size} must be at least 1")
 
 
 def files_corpus(data: FilesConfig) -> Corpus:
@@ -210,6 +220,7 @@ def files_corpus(data: FilesConfig) -> Corpus:
         valid_size=data.valid_size if data.valid is None else 0,
         test_size=data.test_size if data.test is None else 0,
         split_seed=data.split_seed,
+        train_size=data.train_size,
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pooch
 
-from seq2seq.data.corpus import Corpus, DataConfig, ParallelText, existing_file
+from seq2seq.data.corpus import Corpus, DataConfig, ParallelText, check_train_size, existing_file
 from seq2seq.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -61,17 +61,20 @@ class Multi30kConfig(DataConfig):
         dir: a folder that holds the files, "train.en.gz" and so on; else they are downloaded once.
         normalized: read the lower-cased, punctuation-normalised, Moses-tokenised text, ".lc.norm.tok".
         url: where to download from: a folder that has `raw/` and `tok/`.
+        train_size: train on the first so many pairs; left open: on all.
     """
 
     dir: str | None = None
     normalized: bool = False
     url: str = URL
+    train_size: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, language in (("src_lang", self.src_lang), ("tgt_lang", self.tgt_lang)):
             if language not in LANGUAGES:
                 raise UserError(f"data.{name}={language} must be one of {', '.join(LANGUAGES)}")
+        check_train_size(self.train_size)
 
 
 def multi30k_corpus(data: Multi30kConfig, checksums: Mapping[str, str] = CHECKSUMS) -> Corpus:
@@ -89,7 +92,7 @@ def multi30k_corpus(data: Multi30kConfig, checksums: Mapping[str, str] = CHECKSU
         src, tgt = (_in_folder(data.dir, name) if data.dir else _fetched(data, name, checksums[name]) for name in names)
         return ParallelText(src, tgt)
 
-    return Corpus(text("train"), text("val"), {name: text(name) for name in TEST_SETS})
+    return Corpus(text("train"), text("val"), {name: text(name) for name in TEST_SETS}, train_size=data.train_size)
 
 
 def _in_folder(folder: str, name: str) -> Path:

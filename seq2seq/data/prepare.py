@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 FORMAT = 2
 _CHUNK = 10_000  # pairs tokenised and written at once
 _PROGRESS_EVERY = 500_000
+_LATER = ("train_size",)  # options that came later: left open, the fingerprint is what it was without them
 # Where things lie does not change what comes of them.
 _PLACES = ("cache_dir", "dir", "url", "train", "valid", "test")
 
@@ -156,7 +157,11 @@ def _fingerprint(corpus: Corpus, data: DataConfig, tokenizer: TokenizerConfig) -
 
 
 def _plain(config: DataConfig | TokenizerConfig) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(config).items() if name not in _PLACES}
+    fields = {
+        name: value
+        for name, value in asdict(config).items()
+        if name not in _PLACES and not (name in _LATER and value is None)
+    }
     return {name: value.value if isinstance(value, Enum) else value for name, value in fields.items()}
 
 

@@ -51,6 +51,18 @@ class Part:
         """Return the pairs with text on both sides."""
         return Part(self.survey, self.marked & ~self.survey.blank)
 
+    def first(self, pairs: int) -> "Part":
+        """Return the first so many pairs that have text on both sides."""
+        chosen = np.flatnonzero(self.without_blank().marked)
+        if pairs > len(chosen):
+            raise UserError(
+                f"data.train_size={pairs} is more than the {len(chosen)} pairs of {self.survey.text} that are left to "
+                "train on: lower it, or leave it out"
+            )
+        marked = np.zeros_like(self.marked)
+        marked[chosen[:pairs]] = True
+        return Part(self.survey, marked)
+
     def sample(self, max_characters: int, seed: int) -> "Part":
         """Return some of the pairs, chosen at random, with about so many characters; all if there are no more."""
         share = max_characters / self.survey.characters
@@ -84,7 +96,7 @@ def divide(corpus: Corpus) -> Parts:
     is trained on.
 
     Raises:
-        UserError: as `ParallelText.pairs`; a text without lines; nothing to train on.
+        UserError: as `ParallelText.pairs`; a text without lines; nothing to train on, or less than asked for.
     """
     train = _survey(corpus.train, corpus.split_seed)
     usable = len(train.blank) - int(train.blank.sum())
@@ -104,8 +116,9 @@ def divide(corpus: Corpus) -> Parts:
     tests = {name: _whole(text, corpus.split_seed) for name, text in corpus.tests.items()}
     if test_size:
         tests["test"] = Part(train, test)
+    rest = Part(train, ~test & ~valid)
     return Parts(
-        train=Part(train, ~test & ~valid),
+        train=rest if corpus.train_size is None else rest.first(corpus.train_size),
         valid=_whole(corpus.valid, corpus.split_seed) if corpus.valid else Part(train, valid),
         tests=tests,
     )
