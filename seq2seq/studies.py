@@ -22,7 +22,7 @@ challenge = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask w
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)]
 RunFolders = Annotated[
-    list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.", show_default=False)
+    list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs, or of sweeps.", show_default=False)
 ]
 TestSet = Annotated[str | None, typer.Option("--set", help="A test set of the run. [default: its first]")]
 First = Annotated[int | None, typer.Option(min=1, help="Take only so many sentences. [default: all]")]
@@ -185,13 +185,19 @@ def _opened(folders: Sequence[Path]) -> "list[Run]":
     from seq2seq.config import read_settings
     from seq2seq.runs import open_run
 
-    found = []
-    for folder in folders:
-        if not (folder / "config.yaml").is_file():
-            raise UserError(f"{folder} is not the folder of a run: it has no config.yaml")
-        found.append(open_run(folder, read_settings(folder / "config.yaml")))
+    found = [open_run(run, read_settings(run / "config.yaml")) for folder in folders for run in _runs_in(folder)]
     raise_interrupted()  # all is imported, and what is written from here on is cleaned up
     return found
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """Return the folder, if it is a run's, else the runs in it, as a sweep leaves them: the second before the tenth."""
+    if (folder / "config.yaml").is_file():
+        return [folder]
+    inside = [path.parent for path in folder.glob("*/config.yaml")]
+    if not inside:
+        raise UserError(f"{folder} is not the folder of a run, nor of a sweep: there is no config.yaml in it")
+    return sorted(inside, key=lambda path: [int(part) if part.isdigit() else 0 for part in path.name.split("-")[:1]])
 
 
 def _name(run: "Run", test_set: str | None) -> str:

@@ -59,7 +59,13 @@ def write_run(
         table.writerow({"step": 1, "seconds": 1, "target_tokens": 1, "train/loss": 9.9})
         for tokens, seconds, bleu in curve:
             table.writerow({"step": 2, "seconds": seconds, "target_tokens": tokens, "validation/bleu": bleu})
-    settings = {"tokenizer": {"lowercase": False}, "optim": {"lr": 0.1}, "seed": seed, "run_dir": str(folder)}
+    settings = {
+        "choices": {"data": "files", "model": "rnn"},
+        "tokenizer": {"lowercase": False},
+        "optim": {"lr": 0.1},
+        "seed": seed,
+        "run_dir": str(folder),
+    }
     (folder / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     return open_run(folder, settings)
 

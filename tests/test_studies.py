@@ -1,0 +1,108 @@
+"""The commands compare, speed and challenge, on a run that was trained in seconds."""
+
+import json
+import shutil
+
+import pytest
+from small_runs import TINY, tiny_settings
+from test_cli import assert_refused, seq2seq  # noqa: F401
+from test_comparison import REFERENCES, write_run
+
+from seq2seq.training.fit import fit
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies")
+    fit(tiny_settings(folder, model=TINY["rnn"], max_epochs=1))
+    return folder / "run"
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def put_json(outcome):
+    code, out, err = outcome
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_a_run_is_compared_with_trivial_baselines(seq2seq, run):  # noqa: F811
+    found = put_json(seq2seq("compare", run, "--baselines", "--json"))
+    assert found["rows"]["rnn"]["flops_per_target_token"]["mean"] > 0
+    assert found["rows"]["rnn"]["validation_loss"]["mean"] > 0
+    assert found["baselines"]["copy the source"]["bleu"] < found["baselines"]["word for word, IBM Model 1"]["bleu"]
+    assert found["baselines"]["nearest training neighbour"]["bleu"] > 1
+    code, out, _ = seq2seq("compare", run)
+    assert (code, out.splitlines()[0]) == (0, f"## Scores on test, {found['sentences']} sentences")
+
+
+def test_a_prediction_is_judged(seq2seq, run, tmp_path):  # noqa: F811
+    rungs = {"rnn": {"prediction": "learns little", "metric": "bleu", "at_most": 99, "trials": 3}}
+    (tmp_path / "rungs.json").write_text(json.dumps(rungs), encoding="utf-8")
+    _, out, _ = seq2seq("compare", run, "--rungs", tmp_path / "rungs.json")
+    assert "1 of 1 held." in out
+
+
+def test_speed_is_measured_and_kept_for_the_table(seq2seq, run):  # noqa: F811
+    found = put_json(seq2seq("speed", run, "--first", "4", "--json"))[str(run)]
+    assert json.loads((run / "speed.json").read_text("utf-8")) == found
+    for name in ("sentences_per_second", "milliseconds_per_sentence", "sentences_per_processor_second"):
+        assert found[name] > 0
+    assert (found["sentences"], found["beam_size"], found["rounds"]) == (4, 5, 3)
+    row = put_json(seq2seq("compare", run, "--json"))["rows"]["rnn"]
+    assert row["sentences_per_second"]["mean"] == found["sentences_per_second"]
+    code, out, _ = seq2seq("speed", run, "--first", "2")
+    assert (code, "ms for one sentence" in out) == (0, True)
+
+
+def test_speed_on_different_texts_is_refused(seq2seq, run, tmp_path):  # noqa: F811
+    write_run(tmp_path / "other", "other", REFERENCES)
+    assert_refused(seq2seq("speed", run, tmp_path / "other"), "have different test sets")
+
+
+def test_speed_that_cannot_be_kept_is_said(seq2seq, run):  # noqa: F811
+    (run / "speed.json").mkdir()
+    assert_refused(seq2seq("speed", run, "--first", "1"), "cannot write")
+
+
+def test_challenges_answer_in_text_and_in_json(seq2seq, run):  # noqa: F811
+    beams = put_json(
+        seq2seq("challenge", "beams", run, "--first", "3", "--beam-size", "1", "--beam-size", "2", "--json")
+    )
+    assert [one["beam_size"] for one in beams] == [1, 1, 2, 2]
+    errors = put_json(
+        seq2seq("challenge", "search-errors", run, "--first", "2", "--beam-size", "1", "--max-nodes", "5", "--json")
+    )
+    assert (errors["sentences"], errors["beam_size"], errors["max_nodes"]) == (2, 1, 5)
+    lengths = put_json(seq2seq("challenge", "lengths", run, "--json"))[str(run)]
+    assert sum(one["sentences"] for one in lengths.values()) >= 12
+    words = put_json(seq2seq("challenge", "rare-words", run, "--json"))
+    assert set(words) == {"target_recall", "target_precision", "source"}
+    sizes = put_json(seq2seq("challenge", "data-size", run, "--json"))
+    assert 150 < int(*sizes["rnn"]) <= 240
+    for name in ("lengths", "rare-words", "data-size"):
+        code, out, _ = seq2seq("challenge", name, run)
+        assert (code, out[0]) == (0, "|")
+    assert seq2seq("challenge", "search-errors", run, "--first", "1", "--max-nodes", "3")[1].startswith(
+        "beam 5 without"
+    )
+    assert "beam 1, length penalty 0" in seq2seq("challenge", "beams", run, "--first", "1", "--beam-size", "1")[1]
+
+
+def test_a_folder_of_runs_stands_for_them_the_second_before_the_tenth(seq2seq, tmp_path):  # noqa: F811
+    for name in ("10-c", "2-b", "0-a"):
+        write_run(tmp_path / name, name, REFERENCES)
+    (tmp_path / "multirun.yaml").touch()
+    assert list(put_json(seq2seq("compare", tmp_path, "--json"))["rows"]) == ["0-a", "2-b", "10-c"]
+
+
+def test_what_is_no_run_is_refused(seq2seq, tmp_path):  # noqa: F811
+    assert_refused(seq2seq("compare", tmp_path), "nor of a sweep")
+    write_run(tmp_path / "a", "a", REFERENCES)
+    assert_refused(seq2seq("challenge", "lengths", tmp_path / "a", "--set", "far"), "has no test set far; it has test")
+    metrics = tmp_path / "a" / "bundle" / "metrics.json"
+    metrics.write_text(json.dumps({**json.loads(metrics.read_text("utf-8")), "tests": {}}), encoding="utf-8")
+    assert_refused(seq2seq("challenge", "lengths", tmp_path / "a"), "has no test set; train with one")
