@@ -147,6 +147,14 @@ def test_a_label_that_names_another_is_compared_with_that(two):
     assert rows["better"]["trials"] == 12
 
 
+def test_the_runs_themselves_may_name_what_they_are_compared_with(two):
+    two[0].settings["compared_with"] = two[1].settings["compared_with"] = "better"
+    rows = compare(two)["rows"]
+    assert rows["worse"]["difference"]["to"] == "better"
+    assert rows["better"]["difference"] is None
+    assert compare(two[:2])["rows"]["worse"]["difference"] is None  # the other is not in the table
+
+
 def test_the_interval_of_equal_translations_is_nothing(tmp_path):
     same = damaged(REFERENCES, 0.5)
     runs = [write_run(tmp_path / name, name, same) for name in ("one", "other")]
