@@ -21,7 +21,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["seq2seq"]):
-    from seq2seq.config import _read_settings, from_plain
+    from seq2seq.config import from_plain, read_settings
     from seq2seq.data.corpus import read_lines
     from seq2seq.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
     from seq2seq.errors import UserError
@@ -102,7 +102,7 @@ def settings() -> Callable[[bytes], None]:
 
     def check(data: bytes) -> None:
         file.write_bytes(b"choices: {data: files, model: rnn}\n" + data)
-        from_plain(_read_settings(file))
+        from_plain(read_settings(file))
 
     return check
 
