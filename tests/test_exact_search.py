@@ -76,6 +76,15 @@ def test_a_translation_that_a_beam_overlooks_is_found_by_hand():
     assert (found.ids, found.log_prob) == ([B], pytest.approx(math.log(0.4)))
 
 
+def test_the_best_may_begin_with_the_tenth_best_word():
+    words = {word: 0.102 for word in range(4, 13)}  # nine, each then goes on or ends
+    model = bigram_model(
+        {BOS: {**words, 13: 0.082}, **{word: {EOS: 0.5, 4: 0.5} for word in words}, 13: {EOS: 1.0}}, 14
+    )
+    found = exact_search(model, sources(3)[0], fixed_limit(5), bound=-math.inf, max_nodes=MANY)
+    assert (found.ids, found.log_prob) == ([13], pytest.approx(math.log(0.082)))
+
+
 def test_the_empty_translation_can_be_the_best():
     model = bigram_model({BOS: {EOS: 0.4, A: 0.6}, A: {A: 0.5, EOS: 0.5}}, 6)
     found = exact_search(model, sources(3)[0], fixed_limit(9), bound=-math.inf, max_nodes=MANY)
