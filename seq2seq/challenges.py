@@ -66,7 +66,8 @@ def beams(
 def search_errors(translator: Translator, sources: Sequence[str], *, max_nodes: int = MAX_NODES) -> dict[str, Any]:
     """Look for translations that are more probable than those of the translator's beam, without length normalisation.
 
-    Blank sources are left out: they are not searched. The model is in eval mode.
+    Exact search knows the empty translation, which the beam never gives: where it is the most probable one, that is an
+    error too. Blank sources are left out: they are not searched. The model is in eval mode.
 
     Returns:
         sentences; errors, for which a more probable translation was found; none, for which it is proved that there is

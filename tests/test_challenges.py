@@ -36,13 +36,13 @@ def test_each_beam_is_ranked_with_and_without_length_normalisation(tiny_bundle):
     assert cells(beams_text(found))[2][:2] == ["beam 1, length penalty 0", "100.00"]
 
 
-def test_only_without_normalisation_does_a_wide_beam_prefer_the_empty_translation(tiny_tokenizer):
-    # X Z has 0.65 * 0.4, less than the empty one's 0.35, but not by token; X Y Z comes after four have finished.
-    table = {BOS: {EOS: 0.35, X: 0.65}, X: {Y: 0.5, EOS: 0.1, Z: 0.4}, Y: {Z: 0.9, EOS: 0.1}, Z: {EOS: 1.0}}
+def test_only_without_normalisation_does_a_wide_beam_prefer_a_short_translation(tiny_tokenizer):
+    # X has 0.35 and X Y Z 0.65 * 0.52, which is less, but not by token; greedy search does not come upon X.
+    table = {BOS: {X: 1.0}, X: {EOS: 0.35, Y: 0.65}, Y: {Z: 0.52, EOS: 0.48}, Z: {EOS: 1.0}}
     found = beams(bigram_translator(tiny_tokenizer, table), ["a dog", " "], ["x", ""], sizes=(1, 4))
-    assert [one["empty"] for one in found] == [0.0, 0.0, 0.5, 0.0]  # the blank line is nobody's fault
-    assert found[2]["log_prob"] == pytest.approx(math.log(0.35) / 2)
-    assert found[3]["log_prob"] == pytest.approx(math.log(0.65 * 0.4) / 2)
+    short, long = math.log(0.35) / 2, math.log(0.65 * 0.52) / 2  # the blank line has 0
+    assert [one["log_prob"] for one in found] == pytest.approx([long, long, short, long])
+    assert [one["empty"] for one in found] == [0.0] * 4  # the blank line is nobody's fault
 
 
 def test_a_model_that_never_normalises_has_one_row_a_beam(tiny_bundle):
