@@ -48,7 +48,15 @@ CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / 
 
 @dataclass
 class TrainConfig:
-    """All settings of a run; each group's dataclass says what its options mean."""
+    """All settings of a run; each group's dataclass says what its options mean.
+
+    Attributes:
+        label: what tables call this run, in config.yaml and metrics.json; left empty: the model's name. The run itself
+            does not depend on it.
+        seed: of the weights' first values, of the order of batches and of dropout.
+        run_dir: the run's folder; left open: runs/<time>-<model>-<data>.
+        resume: a run folder to go on with.
+    """
 
     data: Any = MISSING
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -57,11 +65,14 @@ class TrainConfig:
     search: SearchConfig = field(default_factory=SearchConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
+    label: str = ""
     seed: int = 1
-    run_dir: str | None = None  # left open: runs/<time>-<model>-<data>
-    resume: str | None = None  # a run folder to go on with
+    run_dir: str | None = None
+    resume: str | None = None
 
     def __post_init__(self) -> None:
+        if not self.label.isprintable() or "|" in self.label:
+            raise UserError(f"label={self.label!r} must be one line that fits into a table: no line breaks, no |")
         if not 0 <= self.seed < 2**32:
             raise UserError(f"seed={self.seed} must be at least 0 and below 2**32")
 
@@ -74,6 +85,11 @@ class TrainConfig:
     def model_name(self) -> str:
         """The name of the model group's choice."""
         return _name_of(MODELS, self.model)
+
+    @property
+    def label_or_name(self) -> str:
+        """What tables call this run."""
+        return self.label or self.model_name
 
     def plain(self) -> dict[str, Any]:
         """Return the settings as dicts, lists, strings, numbers and booleans, as config.yaml holds them."""

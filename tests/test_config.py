@@ -81,6 +81,17 @@ def test_an_impossible_seed_is_named(tmp_path: Path) -> None:
         TrainConfig(seed=-1)
 
 
+@pytest.mark.parametrize("label", ["two\nlines", "a | b"])
+def test_a_label_that_would_break_a_table_is_refused(label: str) -> None:
+    with pytest.raises(UserError, match="must be one line that fits into a table"):
+        TrainConfig(label=label)
+
+
+def test_a_run_without_a_label_is_called_by_its_model() -> None:
+    assert composed("model=luong").label_or_name == "luong"
+    assert composed("model=luong", "label=dot score").label_or_name == "dot score"
+
+
 def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "train.py"), *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)

@@ -53,6 +53,7 @@ def test_metrics_json_has_the_documented_fields(finished: tuple[TrainConfig, Pat
     assert metrics["test"] == metrics["tests"]["test"]
     assert metrics["test"]["sentences"] == len((run / "tests" / "test" / "ref.txt").read_text("utf-8").splitlines())
     assert 0 < metrics["parameters_non_embedding"] < metrics["parameters"]
+    assert metrics["label"] == "transformer"
     assert metrics["updates"] > 0
     assert metrics["target_tokens_seen"] > 0
     assert {"bleu", "chrf", "ter", "exact_match", "length_ratio", "cut", "signatures"} <= metrics["test"].keys()

@@ -65,6 +65,7 @@ def finish(
         logger.info("%s: BLEU %.2f, chrF %.2f", name, tests[name]["bleu"], tests[name]["chrf"])
     metrics = {
         "format": 1,
+        "label": config.label_or_name,
         "seed": config.seed,
         "parameters": count_parameters(model),
         "parameters_non_embedding": count_parameters(model, without=corpus.tokenizer.vocab_size),
