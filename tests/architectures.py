@@ -1,5 +1,6 @@
 """Every architecture with every option, tiny and in float64: what the laws of the models are tested on."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from seq2seq.data.tokenizer import EOS, PAD
 from seq2seq.models import BahdanauConfig, HybridConfig, LuongConfig, RNNConfig, Seq2Seq, TransformerConfig, build_model
 from seq2seq.models.rnn import Variant
-from seq2seq.models.rnn_attention import ReadoutState, Score, Window
+from seq2seq.models.rnn_attention import Cell, ReadoutState, Score, Window
 from seq2seq.models.transformer import Norm, Positions
 
 VOCAB_SIZE = 12
@@ -24,10 +25,14 @@ def _configs() -> dict[str, Any]:
         configs[f"rnn-{variant.name}-{layers}"] = RNNConfig(
             variant, embedding_dim=3, hidden_size=4, num_layers=layers, readout_size=5
         )
+        configs[f"rnn-{variant.name}-{layers}-bidirectional"] = replace(
+            configs[f"rnn-{variant.name}-{layers}"], bidirectional=True
+        )
     for readout in ReadoutState:
         configs[f"bahdanau-{readout.name}"] = BahdanauConfig(
             embedding_dim=3, hidden_size=4, attention_size=5, readout_size=6, readout_state=readout
         )
+    configs["bahdanau-narrow_encoder"] = replace(configs["bahdanau-current"], encoder_size=2)
     for score, window, feeding, reverse in product(Score, Window, (True, False), (True, False)):
         if score is Score.location and window is not Window["global"]:
             continue
@@ -45,6 +50,21 @@ def _configs() -> dict[str, Any]:
             input_feeding=feeding,
             reverse_source=reverse,
         )
+    for cell, score, feeding, reverse in product(Cell, (Score.dot, Score.concat), (True, False), (True, False)):
+        options = [cell.name] + ["feeding"] * feeding + ["reversed"] * reverse
+        configs["-".join(["luong", score.name, "bidirectional", *options])] = LuongConfig(
+            embedding_dim=3,
+            hidden_size=4,
+            num_layers=1 if feeding else 2,
+            cell=cell,
+            score=score,
+            input_feeding=feeding,
+            reverse_source=reverse,
+            bidirectional=True,
+        )
+    configs["luong-general-gru-feeding"] = LuongConfig(
+        embedding_dim=3, hidden_size=4, num_layers=2, cell=Cell.gru, reverse_source=False
+    )
     sizes: dict[str, Any] = {"d_model": 8, "d_ff": 6, "num_heads": 2, "num_layers": 2}
     limits: dict[str, Any] = {"max_positions": 2 * LONGEST, "max_distance": 2}
     for positions, norm in product(Positions, Norm):

@@ -62,21 +62,43 @@ def lstm_step(rnn: nn.LSTM, x: Tensor, h: Tensor, c: Tensor, suffix: str = "") -
     return o * tanh(c), c
 
 
-def gru_stack(rnn: nn.GRU, x: Tensor, hs: list[Tensor]) -> list[Tensor]:
+States = tuple[Tensor, ...]  # of one layer: a GRU's h, or an LSTM's h and c
+
+
+def step(rnn: nn.GRU | nn.LSTM, x: Tensor, state: States, suffix: str) -> States:
+    """One step of one layer in one direction."""
+    if isinstance(rnn, nn.LSTM):
+        return lstm_step(rnn, x, *state, suffix)
+    return (gru_step(rnn, x, *state, suffix),)
+
+
+def stack(rnn: nn.GRU | nn.LSTM, x: Tensor, states: list[States]) -> list[States]:
     """One step of all layers: each reads the layer below."""
     after = []
-    for layer, h in enumerate(hs):
-        x = gru_step(rnn, x, h, f"_l{layer}")
-        after.append(x)
+    for layer, state in enumerate(states):
+        after.append(step(rnn, x, state, f"_l{layer}"))
+        x = after[-1][0]
     return after
 
 
-def lstm_stack(rnn: nn.LSTM, x: Tensor, states: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
-    after = []
-    for layer, (h, c) in enumerate(states):
-        x, c = lstm_step(rnn, x, h, c, f"_l{layer}")
-        after.append((x, c))
-    return after
+def read(encoder: Any, src: list[int]) -> tuple[list[States], list[Tensor]]:
+    """Return each layer's last states and the top layer's h at each word, both directions side by side."""
+    rnn = encoder.rnn
+    parts = 2 if isinstance(rnn, nn.LSTM) else 1
+    words, last = [encoder.embedding.weight[word] for word in src], []
+    for layer in range(rnn.num_layers):
+        sides, ends = [], []
+        for suffix, order in (("", 1), ("_reverse", -1))[: 1 + rnn.bidirectional]:
+            state: States = (torch.zeros(rnn.hidden_size).double(),) * parts
+            side = []
+            for x in words[::order]:
+                state = step(rnn, x, state, f"_l{layer}{suffix}")
+                side.append(state[0])
+            sides.append(side[::order])
+            ends.append(state)
+        words = [cat(*h) for h in zip(*sides, strict=True)]
+        last.append(tuple(cat(*part) for part in zip(*ends, strict=True)))
+    return last, words
 
 
 def maxout(readout: Any, s: Tensor, y: Tensor, c: Tensor) -> Tensor:
@@ -95,28 +117,16 @@ Result = tuple[list[Tensor], list[list[Tensor]]]  # logits and attention over th
 
 def cho(config: Any, model: Model, src: list[int], tgt: list[int]) -> Result:
     """Cho et al. 2014, appendix A: c enters s_0, every update and every readout."""
-    encoder, decoder = model.encoder, model.decoder
-    h = [torch.zeros(config.hidden_size).double()] * config.num_layers
-    for word in src:
-        h = gru_stack(encoder.rnn, encoder.embedding.weight[word], h)
-    c = tanh(decoder.context.weight @ cat(*h) + decoder.context.bias)
-    s = list(tanh(decoder.start.weight @ c + decoder.start.bias).chunk(config.num_layers))
+    decoder = model.decoder
+    last, _ = read(model.encoder, src)
+    c = tanh(decoder.context.weight @ cat(*(h for (h,) in last)) + decoder.context.bias)
+    s: list[States] = [(h,) for h in tanh(decoder.start.weight @ c + decoder.start.bias).chunk(config.num_layers)]
     logits = []
     for word in tgt:
         y = decoder.embedding.weight[word]
-        s = gru_stack(decoder.rnn, cat(y, c), s)
-        logits.append(maxout(decoder.readout, s[-1], y, c))
+        s = stack(decoder.rnn, cat(y, c), s)
+        logits.append(maxout(decoder.readout, s[-1][0], y, c))
     return logits, []
-
-
-def lstm_encoder(config: Any, encoder: Any, src: list[int]) -> tuple[list[tuple[Tensor, Tensor]], list[Tensor]]:
-    """Return the last states of all layers, and the top layer's h after each word."""
-    nothing = torch.zeros(config.hidden_size).double()
-    states, tops = [(nothing, nothing)] * config.num_layers, []
-    for word in src:
-        states = lstm_stack(encoder.rnn, encoder.embedding.weight[word], states)
-        tops.append(states[-1][0])
-    return states, tops
 
 
 def reversed_words(words: list[Any]) -> list[Any]:
@@ -127,10 +137,10 @@ def reversed_words(words: list[Any]) -> list[Any]:
 def sutskever(config: Any, model: Model, src: list[int], tgt: list[int]) -> Result:
     """Sutskever et al. 2014: the source is read backwards, and only its last states are handed on."""
     decoder = model.decoder
-    states, _ = lstm_encoder(config, model.encoder, reversed_words(src))
+    states, _ = read(model.encoder, reversed_words(src))
     logits = []
     for word in tgt:
-        states = lstm_stack(decoder.rnn, decoder.embedding.weight[word], states)
+        states = stack(decoder.rnn, decoder.embedding.weight[word], states)
         logits.append(decoder.output.weight @ states[-1][0] + decoder.output.bias)
     return logits, []
 
@@ -143,7 +153,7 @@ def bahdanau_encoder(config: Any, encoder: Any, src: list[int]) -> tuple[list[Te
     """Bahdanau et al. 2015, A.2.1: h_j = [forward; backward], and the backward state at the first word."""
     sides = []
     for suffix, words in (("_l0", src), ("_l0_reverse", src[::-1])):
-        states = [torch.zeros(config.hidden_size).double()]
+        states = [torch.zeros(config.encoder_size).double()]
         for word in words:
             states.append(gru_step(encoder.rnn, encoder.embedding.weight[word], states[-1], suffix))
         sides.append(states[1:])
@@ -205,14 +215,14 @@ def luong_weights(config: Any, decoder: Any, t: int, h: Tensor, h_bar: list[Tens
 def luong(config: Any, model: Model, src: list[int], tgt: list[int]) -> Result:
     """Luong et al. 2015, section 3: update to h_t, then attend with it; h~_t enters the next update."""
     decoder = model.decoder
-    states, h_bar = lstm_encoder(config, model.encoder, reversed_words(src) if config.reverse_source else src)
+    states, h_bar = read(model.encoder, reversed_words(src) if config.reverse_source else src)
     if config.reverse_source:
         h_bar = reversed_words(h_bar)
     h_tilde = torch.zeros(config.hidden_size).double()
     logits, alignment = [], []
     for t, word in enumerate(tgt):
         x = decoder.embedding.weight[word]
-        states = lstm_stack(decoder.rnn, cat(x, h_tilde) if config.input_feeding else x, states)
+        states = stack(decoder.rnn, cat(x, h_tilde) if config.input_feeding else x, states)
         h = states[-1][0]
         a = luong_weights(config, decoder, t, h, h_bar)
         h_tilde = tanh(decoder.attentional.weight @ cat(weighted_sum(a, h_bar), h))  # eq. 5

@@ -69,9 +69,20 @@ def test_sentences_as_long_as_the_limit_fit_and_longer_ones_do_not(config, longe
         (RNNConfig, {"dropout": 1.0}, "model.dropout=1.0 must be at least 0 and below 1"),
         (RNNConfig, {"dropout": float("nan")}, "model.dropout=nan must be at least 0 and below 1"),
         (BahdanauConfig, {"attention_size": 0}, "model.attention_size=0 must be at least 1"),
+        (
+            RNNConfig,
+            {"hidden_size": 7, "bidirectional": True},
+            "model.hidden_size=7 must be even for model.bidirectional=true: half a direction",
+        ),
+        (BahdanauConfig, {"encoder_size": 0}, "model.encoder_size=0 must be at least 1"),
         (BahdanauConfig, {"dropout": -0.1}, "model.dropout=-0.1 must be at least 0 and below 1"),
         (LuongConfig, {"half_width": 0}, "model.half_width=0 must be at least 1"),
         (LuongConfig, {"max_source_length": 0}, "model.max_source_length=0 must be at least 1"),
+        (
+            LuongConfig,
+            {"hidden_size": 5, "bidirectional": True},
+            "model.hidden_size=5 must be even for model.bidirectional=true: half a direction",
+        ),
         (LuongConfig, {"dropout": 2.0}, "model.dropout=2.0 must be at least 0 and below 1"),
         (
             LuongConfig,
@@ -112,6 +123,11 @@ def test_the_number_of_recurrent_layers_left_open_is_the_papers_own():
     assert RNNConfig(Variant.cho).num_layers == 1
     assert RNNConfig(Variant.sutskever).num_layers == 2
     assert RNNConfig(Variant.sutskever, num_layers=4).num_layers == 4
+
+
+def test_the_encoder_of_bahdanau_is_as_wide_as_the_decoder_until_the_user_says_otherwise():
+    assert BahdanauConfig(hidden_size=12).encoder_size == 12
+    assert BahdanauConfig(hidden_size=12, encoder_size=6).encoder_size == 6
 
 
 def test_every_architecture_is_found_by_its_configuration():

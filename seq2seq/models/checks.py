@@ -10,6 +10,12 @@ def check_sizes(config: object, *names: str) -> None:
             raise UserError(f"model.{name}={getattr(config, name)} must be at least 1")
 
 
+def check_halves(hidden_size: int) -> None:
+    """Raise UserError unless two directions can share the size of a state."""
+    if hidden_size % 2:
+        raise UserError(f"model.hidden_size={hidden_size} must be even for model.bidirectional=true: half a direction")
+
+
 def check_dropout(dropout: float) -> None:
     """Raise UserError unless 0 <= dropout < 1."""
     if not 0 <= dropout < 1:

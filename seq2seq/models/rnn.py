@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from seq2seq.models.checks import check_dropout, check_sizes
+from seq2seq.models.checks import check_dropout, check_halves, check_sizes
 from seq2seq.models.dropout import Dropout
 from seq2seq.models.interface import Decoder, DecoderOutput, Encoder, EncoderOutput, Seq2Seq, padding_mask
 
@@ -39,6 +39,7 @@ class RNNConfig:
         hidden_size: size of a recurrent state, in encoder and decoder.
         num_layers: recurrent layers of each; left open: 1 for cho, 2 for sutskever.
         readout_size: cho: maxout units before the output projection.
+        bidirectional: the encoder reads both ways, each with half of hidden_size, so that its vectors keep their size.
         dropout: on word vectors, between layers and before the output projection.
     """
 
@@ -47,12 +48,15 @@ class RNNConfig:
     hidden_size: int = 256
     num_layers: int | None = None
     readout_size: int = 128
+    bidirectional: bool = False
     dropout: float = 0.2
 
     def __post_init__(self) -> None:
         if self.num_layers is None:
             self.num_layers = 1 if self.variant is Variant.cho else 2
         check_sizes(self, "embedding_dim", "hidden_size", "num_layers", "readout_size")
+        if self.bidirectional:
+            check_halves(self.hidden_size)
         check_dropout(self.dropout)
 
     @property
@@ -66,8 +70,9 @@ class RNNEncoder(Encoder):
     """A stacked GRU or LSTM over the source.
 
     values: the top layer's state at each source position (both directions side by side).
-    summary: read in one direction, the final states of all layers (LSTM: then the cells); read in both, the top
-    layer's backward state at the first word, which has read the whole sentence.
+    summary: the final states of all layers, each layer's directions side by side (LSTM: then the cells); with
+    `backward_summary` the top layer's backward state at the first word alone, which has read the whole sentence.
+    `hidden_size` is that of each direction.
     """
 
     def __init__(
@@ -80,13 +85,16 @@ class RNNEncoder(Encoder):
         num_layers: int = 1,
         bidirectional: bool = False,
         reverse_source: bool = False,
+        backward_summary: bool = False,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.reverse_source = reverse_source
+        assert bidirectional or not backward_summary
+        self.backward_summary = backward_summary
         self.values_size = hidden_size * (2 if bidirectional else 1)
         states = 2 if cell is nn.LSTM else 1
-        self.summary_size = hidden_size if bidirectional else states * num_layers * hidden_size
+        self.summary_size = hidden_size if backward_summary else states * num_layers * self.values_size
         self.embedding = nn.Embedding(vocab_size, embedding_dim)
         self.dropout = Dropout(dropout)
         self.rnn = stacked_rnn(cell, embedding_dim, hidden_size, num_layers, dropout, bidirectional)
@@ -106,7 +114,7 @@ class RNNEncoder(Encoder):
         if self.reverse_source:  # handed on in source order, so that attention needs no mapping back
             values = values.gather(1, order[:, :, None].expand_as(values))
         states = rows_first(final)  # each (B, L * directions, H)
-        summary = states[0][:, -1] if self.rnn.bidirectional else torch.cat(states, dim=1).flatten(1)
+        summary = states[0][:, -1] if self.backward_summary else torch.cat(states, dim=1).flatten(1)
         return EncoderOutput(values, padding_mask(src_lengths, src.shape[1]), summary)
 
 
@@ -284,9 +292,10 @@ def build_rnn(config: RNNConfig, vocab_size: int) -> Seq2Seq[RNNMemory, GRUState
     encoder = RNNEncoder(
         vocab_size,
         config.embedding_dim,
-        config.hidden_size,
+        config.hidden_size // 2 if config.bidirectional else config.hidden_size,
         cell=nn.LSTM if lstm else nn.GRU,
         num_layers=config.depth,
+        bidirectional=config.bidirectional,
         reverse_source=lstm,
         dropout=config.dropout,
     )

@@ -25,10 +25,10 @@ from seq2seq.models.attention import (
     monotonic_centers,
     outside_window,
 )
-from seq2seq.models.checks import check_dropout, check_sizes
+from seq2seq.models.checks import check_dropout, check_halves, check_sizes
 from seq2seq.models.dropout import Dropout
 from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput, Seq2Seq, by_row, by_sentence
-from seq2seq.models.rnn import LSTMState, MaxoutReadout, RNNEncoder, lstm_start, rows_first, run_rnn, stacked_rnn
+from seq2seq.models.rnn import MaxoutReadout, RNNEncoder, rows_first, run_rnn, stacked_rnn
 
 
 class AttentionMemory(NamedTuple):
@@ -56,7 +56,7 @@ class BahdanauDecoderConfig:
 
     Attributes:
         embedding_dim: size of a word vector (m).
-        hidden_size: size of the decoder's state, and of the encoder's in each direction (n).
+        hidden_size: size of the decoder's state (n).
         attention_size: size in which query and key are added (n').
         readout_size: maxout units before the output projection (l).
         readout_state: which decoder state the output layer reads: previous, s_{i-1} (appendix A.2.2), or current, s_i
@@ -78,7 +78,19 @@ class BahdanauDecoderConfig:
 
 @dataclass
 class BahdanauConfig(BahdanauDecoderConfig):
-    """The whole model of Bahdanau et al. 2015; encoder and decoder share their sizes."""
+    """The whole model of Bahdanau et al. 2015; encoder and decoder share their sizes.
+
+    Attributes:
+        encoder_size: size of the encoder's state in each direction; left open: hidden_size, as in the paper.
+    """
+
+    encoder_size: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder_size is None:
+            self.encoder_size = self.hidden_size
+        check_sizes(self, "encoder_size")
 
 
 class BahdanauState(NamedTuple):
@@ -144,8 +156,14 @@ class BahdanauDecoder(Decoder[AttentionMemory, BahdanauState]):
 
 def build_bahdanau(config: BahdanauConfig, vocab_size: int) -> Seq2Seq[AttentionMemory, BahdanauState]:
     """Build the model of Bahdanau et al. 2015: a bidirectional GRU encoder under additive attention."""
+    assert config.encoder_size is not None
     encoder = RNNEncoder(
-        vocab_size, config.embedding_dim, config.hidden_size, bidirectional=True, dropout=config.dropout
+        vocab_size,
+        config.embedding_dim,
+        config.encoder_size,
+        bidirectional=True,
+        backward_summary=True,
+        dropout=config.dropout,
     )
     return Seq2Seq(encoder, BahdanauDecoder(config, vocab_size, encoder.values_size, encoder.summary_size))
 
@@ -162,6 +180,18 @@ class Score(Enum):
     location = "location"
 
 
+class Cell(Enum):
+    """The recurrent cell of encoder and decoder."""
+
+    gru = "gru"
+    lstm = "lstm"
+
+    @property
+    def layers(self) -> type[nn.GRU] | type[nn.LSTM]:
+        """Torch's layers of this cell."""
+        return nn.GRU if self is Cell.gru else nn.LSTM
+
+
 # `global` is a Python keyword, hence the functional form.
 Window = Enum("Window", {"global": "global", "local_m": "local_m", "local_p": "local_p"})
 Window.__doc__ = "Which source positions a step may see, Luong et al. 2015, sections 3.1 and 3.2."
@@ -174,30 +204,37 @@ class LuongConfig:
     Attributes:
         embedding_dim: size of a word vector, in both languages.
         hidden_size: size of a recurrent state, in encoder and decoder.
-        num_layers: LSTM layers of each.
+        num_layers: recurrent layers of each.
+        cell: lstm, as in the paper, or gru.
         score: dot, general, concat or location.
         window: global, local_m or local_p: which source positions a step may see.
         half_width: D: a local window reaches so far to both sides of its centre.
         max_source_length: score=location has one row of weights for each of so many source positions.
         input_feeding: the attentional vector enters the next step; without it training has no step loop.
         reverse_source: the encoder reads the words last to first, as in Sutskever et al. 2014.
+        bidirectional: the encoder reads both ways, each with half of hidden_size: side by side its vectors have the
+            decoder's size, as score=dot needs them, and its final states are the decoder's first as they are.
         dropout: on word vectors, between layers and before the output projection.
     """
 
     embedding_dim: int = 256
     hidden_size: int = 256
     num_layers: int = 2
+    cell: Cell = Cell.lstm
     score: Score = Score.general
     window: Window = Window["global"]
     half_width: int = 10
     max_source_length: int = 512
     input_feeding: bool = True
     reverse_source: bool = True
+    bidirectional: bool = False
     dropout: float = 0.2
 
     def __post_init__(self) -> None:
         check_sizes(self, "embedding_dim", "hidden_size", "num_layers", "half_width", "max_source_length")
         check_dropout(self.dropout)
+        if self.bidirectional:
+            check_halves(self.hidden_size)
         if self.score is Score.location and self.window is not Window["global"]:
             raise UserError(
                 f"model.score=location knows only model.window=global (Luong et al. 2015, section 3.1), "
@@ -206,20 +243,21 @@ class LuongConfig:
 
 
 class LuongState(NamedTuple):
-    """The LSTM's states, the last attentional vector (fed into the next step) and the number of words so far."""
+    """The recurrent states, the last attentional vector (fed into the next step) and the number of words so far."""
 
-    lstm: LSTMState  # (R, L, H) each
+    recurrent: tuple[Tensor, ...]  # (R, L, H): hidden; LSTM: and cell
     attentional: Tensor  # (R, H)
     position: Tensor  # (R,)
 
 
 class LuongDecoder(Decoder[AttentionMemory, LuongState]):
-    """For each word: update the LSTM, attend with its new state, mix both, Luong et al. 2015, section 3."""
+    """For each word: update the state, attend with its new state, mix both, Luong et al. 2015, section 3."""
 
     def __init__(self, config: LuongConfig, vocab_size: int, values_size: int, summary_size: int) -> None:
         super().__init__()
         size = config.hidden_size
-        assert summary_size == 2 * config.num_layers * size
+        self.parts = 2 if config.cell is Cell.lstm else 1  # of a recurrent state
+        assert summary_size == self.parts * config.num_layers * size
         self.num_layers = config.num_layers
         self.window = config.window
         self.half_width = config.half_width
@@ -228,7 +266,7 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
         self.dropout = Dropout(config.dropout)
         fed = size if config.input_feeding else 0
-        self.rnn = stacked_rnn(nn.LSTM, config.embedding_dim + fed, size, config.num_layers, config.dropout)
+        self.rnn = stacked_rnn(config.cell.layers, config.embedding_dim + fed, size, config.num_layers, config.dropout)
         self.score = _build_score(config, values_size)
         self.centers = PredictedCenters(size) if config.window is Window["local_p"] else None
         self.attentional = nn.Linear(values_size + size, size, bias=False)  # W_c
@@ -241,9 +279,10 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
 
     def init_state(self, memory: AttentionMemory, beams: int = 1) -> LuongState:
         """Start from the encoder's last states, layer by layer, and an attentional vector of zeros."""
-        lstm = lstm_start(memory.summary.repeat_interleave(beams, dim=0), self.num_layers)
-        position = torch.zeros(len(lstm.hidden), dtype=torch.long, device=lstm.hidden.device)
-        return LuongState(lstm, torch.zeros_like(lstm.hidden[:, 0]), position)
+        start = memory.summary.unflatten(-1, (self.parts, self.num_layers, -1)).repeat_interleave(beams, dim=0)
+        recurrent = start.unbind(dim=1)  # (R, L, H) each
+        position = torch.zeros(len(start), dtype=torch.long, device=start.device)
+        return LuongState(recurrent, torch.zeros_like(recurrent[0][:, 0]), position)
 
     def forward(
         self,
@@ -270,12 +309,11 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         """Return attentional vectors h~ = tanh(W_c [c; h]) (eq. 5), weights and state; T = 1 under input feeding."""
         if self.input_feeding:
             embedded = torch.cat([embedded, state.attentional[:, None]], dim=-1)
-        hidden, after = run_rnn(self.rnn, embedded, state.lstm)  # (R, T, H)
+        hidden, after = run_rnn(self.rnn, embedded, state.recurrent)  # (R, T, H)
         steps = torch.arange(hidden.shape[1], device=hidden.device)
         contexts, weights = self._attend(hidden, state.position[:, None] + steps, memory)
         vectors = self.attentional(torch.cat([contexts, hidden], dim=-1)).tanh()
-        lstm = LSTMState(*rows_first(after))
-        return vectors, weights, LuongState(lstm, vectors[:, -1], state.position + hidden.shape[1])
+        return vectors, weights, LuongState(rows_first(after), vectors[:, -1], state.position + hidden.shape[1])
 
     def _attend(
         self, hidden: Float[Tensor, "R T H"], positions: Int[Tensor, "R T"], memory: AttentionMemory
@@ -309,13 +347,14 @@ def _build_score(config: LuongConfig, values_size: int) -> DotScore | AdditiveSc
 
 
 def build_luong(config: LuongConfig, vocab_size: int) -> Seq2Seq[AttentionMemory, LuongState]:
-    """Build the model of Luong et al. 2015: stacked LSTMs, multiplicative attention."""
+    """Build the model of Luong et al. 2015: stacked recurrent layers, multiplicative attention."""
     encoder = RNNEncoder(
         vocab_size,
         config.embedding_dim,
-        config.hidden_size,
-        cell=nn.LSTM,
+        config.hidden_size // 2 if config.bidirectional else config.hidden_size,
+        cell=config.cell.layers,
         num_layers=config.num_layers,
+        bidirectional=config.bidirectional,
         reverse_source=config.reverse_source,
         dropout=config.dropout,
     )
