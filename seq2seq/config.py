@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -35,11 +36,15 @@ from seq2seq.inference.search import SearchConfig
 from seq2seq.models import ARCHITECTURES
 from seq2seq.signals import leave, raise_interrupted, stop_at_once
 from seq2seq.streams import complain, put, speak_utf8, unwritable
+from seq2seq.sweep import Sweep
 from seq2seq.training.optim import OptimConfig
 from seq2seq.training.settings import LoggerConfig, TrainerConfig
+from seq2seq.trials import tuned
 
 CORPORA: dict[str, type[Any]] = {"grammar": GrammarConfig, "multi30k": Multi30kConfig, "files": FilesConfig}
 MODELS: dict[str, type[Any]] = {name: entry.config for name, entry in ARCHITECTURES.items()}
+
+_OPTIONAL = ("rung", "trial", "experiment")  # groups of which a run needs no choice
 
 # A checkout has conf/ beside the package, an installed wheel inside it.
 _PACKAGE = Path(__file__).parent
@@ -53,9 +58,15 @@ class TrainConfig:
     Attributes:
         label: what tables call this run, in config.yaml and metrics.json; left empty: the model's name. The run itself
             does not depend on it.
+        compared_with: the label of the run from which this one differs in one factor, for tables.
+        length_penalties: choose search.length_penalty among these by BLEU on the validation set, before any test set is
+            translated; left empty: nothing is chosen.
+        score_tests: translate and score the test sets at the end.
         seed: of the weights' first values, of the order of batches and of dropout.
         run_dir: the run's folder; left open: runs/<time>-<model>-<data>.
         resume: a run folder to go on with.
+        go_on: where run_dir holds this very run, go on with it, or leave it if it is finished. In a sweep each run is
+            then a process of its own.
     """
 
     data: Any = MISSING
@@ -66,13 +77,21 @@ class TrainConfig:
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     label: str = ""
+    compared_with: str = ""
+    length_penalties: list[float] = field(default_factory=list)
+    score_tests: bool = True
     seed: int = 1
     run_dir: str | None = None
     resume: str | None = None
+    go_on: bool = False
 
     def __post_init__(self) -> None:
         if not self.label.isprintable() or "|" in self.label:
             raise UserError(f"label={self.label!r} must be one line that fits into a table: no line breaks, no |")
+        for penalty in self.length_penalties:
+            SearchConfig(length_penalty=penalty)
+        if self.go_on and self.run_dir is None:
+            raise UserError("go_on=true needs run_dir=: the folder in which to look for the run")
         if not 0 <= self.seed < 2**32:
             raise UserError(f"seed={self.seed} must be at least 0 and below 2**32")
 
@@ -142,6 +161,7 @@ def register(sweep_dir: Path) -> None:
             store.store(group=f"schema/{group}", name=name, node=kind)
     store.store(group="hydra/help", name="seq2seq", node={"app_name": "seq2seq", "header": "", "template": _help()})
     OmegaConf.register_new_resolver("sweep_dir", lambda: str(sweep_dir), replace=True)
+    OmegaConf.register_new_resolver("tuned", partial(tuned, CONF), replace=True)
 
 
 def main() -> None:
@@ -161,6 +181,7 @@ def main() -> None:
     register(sweep_dir)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as they are
     exit_code, is_composed = 0, False
+    sweep = Sweep()
 
     @hydra.main(config_path=str(CONF), config_name="train", version_base="1.3")
     def job(composed: Any) -> None:
@@ -171,6 +192,10 @@ def main() -> None:
         config = None
         try:
             config = _settings(composed)
+            if config.go_on and config.resume is None:
+                is_sweep = HydraConfig.get().mode is RunMode.MULTIRUN
+                if sweep.goes_on(config, _stored, HydraConfig.get().overrides.task if is_sweep else None):
+                    return
             is_named = config.run_dir is not None
             if config.run_dir is None:
                 config.run_dir = str(_new_run_dir(config, started, sweep_dir))
@@ -181,6 +206,8 @@ def main() -> None:
                 put(summary + "\n")
         except UserError as error:
             exit_code = _report(error, 2)
+        except OmegaConfBaseException as error:  # of a value to be filled in
+            exit_code = _report(UserError(_explained(error)), 2)
         except Interrupted as interruption:
             exit_code = _report(interruption, 128 + interruption.signal, _way_on(config))
         finally:
@@ -188,7 +215,8 @@ def main() -> None:
 
     try:
         job()
-        put("")
+        put(f"{sweep.summary()}\n" if len(sweep) else "")
+        exit_code = exit_code or sweep.exit_code
     except UserError as error:
         exit_code = _report(error, 2)
     except (HydraException, OmegaConfBaseException) as error:  # some of Hydra's are OSErrors too
@@ -211,7 +239,7 @@ def _check_choices(arguments: list[str]) -> None:
     """Raise UserError for a group without a choice, for which Hydra has an error of its own kind."""
     for argument in arguments:
         group, _, choice = argument.partition("=")
-        if choice.lower() == "null" and group != "experiment" and (CONF / group).is_dir():
+        if choice.lower() == "null" and group not in _OPTIONAL and (CONF / group).is_dir():
             names = ", ".join(sorted(file.stem for file in (CONF / group).glob("*.yaml")))
             raise UserError(f"{argument}: a run needs one of {names}")
 
@@ -247,6 +275,12 @@ def _settings(composed: Any) -> TrainConfig:
     config = OmegaConf.to_object(composed)
     assert isinstance(config, TrainConfig)
     return config if config.resume is None else _resumed(config.resume)
+
+
+def _stored(run: Path) -> TrainConfig | None:
+    """Return the settings that a run's folder holds, if it does."""
+    file = run / "config.yaml"
+    return from_plain(_read_settings(file)) if file.is_file() else None
 
 
 def _new_run_dir(config: TrainConfig, started: str, sweep_dir: Path) -> Path:
@@ -307,7 +341,7 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 def _explained(error: Exception) -> str:
     """Return what is wrong and the way out, in one line, for an error of Hydra or OmegaConf."""
-    message = _one_line(error)
+    message = _one_line(error).removeprefix("UserError raised while resolving interpolation: ")
     if isinstance(error, OverrideParseException):
         quoted = "quote a value that holds anything but a-z, 0-9 and ._/-, as in 'NAME=\"VALUE\"'"
         return f"{error.override}: {message}; {quoted}"

@@ -33,7 +33,10 @@ def composed(*overrides: str) -> TrainConfig:
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_yaml_composes_and_its_model_builds(choice: str) -> None:
-    config = composed(choice, *(["data.train=text.tsv"] if choice == "data=files" else []))
+    more = {"data=files": ["data.train=text.tsv"]}
+    if choice.startswith(("experiment=ladder", "experiment=trials")):
+        more[choice] = ["rung=0-rnn", "trial=a"]
+    config = composed(choice, *more.get(choice, []))
     # The papers' models are large: a small vocabulary is enough to see that they build.
     optimizer = build_optimizer(build_model(config.model, 300).parameters(), config.optim)
     assert optimizer.param_groups[0]["lr"] == config.optim.lr

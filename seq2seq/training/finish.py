@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from torch import nn
 
 from seq2seq.alignment import choose_heads
 from seq2seq.data.prepare import PreparedCorpus
-from seq2seq.evaluation import evaluate
+from seq2seq.evaluation import corpus_scores, evaluate
 from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
 from seq2seq.inference.translator import Translator
 from seq2seq.models.interface import Seq2Seq
@@ -46,12 +47,14 @@ def finish(
     `peak_memory` is that of training, in bytes, validations included.
     """
     validation = choose_weights(config, model, course)
-    translator = Translator(model, corpus.tokenizer, preprocessing(config), config.search)
+    penalties = try_length_penalties(config, model, corpus)
+    search = config.search if penalties is None else replace(config.search, length_penalty=penalties["chosen"])
+    translator = Translator(model, corpus.tokenizer, preprocessing(config), search)
     valid = corpus.gold.get("valid")
     heads = valid and choose_heads(translator, texts(corpus.valid, "src"), texts(corpus.valid, "tgt"), valid)
     tests = {}
-    for name, store in corpus.tests.items():
-        logger.info("translating %s: %d sentences, beam size %d", name, len(store), config.search.beam_size)
+    for name, store in corpus.tests.items() if config.score_tests else ():
+        logger.info("translating %s: %d sentences, beam size %d", name, len(store), search.beam_size)
         sources, references = texts(store, "src"), texts(store, "tgt")
         tests[name] = evaluate(
             translator,
@@ -66,6 +69,7 @@ def finish(
     metrics = {
         "format": 1,
         "label": config.label_or_name,
+        "compared_with": config.compared_with,
         "seed": config.seed,
         "parameters": count_parameters(model),
         "parameters_non_embedding": count_parameters(model, without=corpus.tokenizer.vocab_size),
@@ -77,13 +81,14 @@ def finish(
         "flops_per_target_token": flops_per_target_token(model, corpus.train, config.trainer.batch_tokens),
         "peak_memory_bytes": peak_memory,
         "validation": validation,
+        "length_penalties": penalties,
         "attention_heads": None if heads is None else {step: list(head) for step, head in heads.items()},
         "test": next(iter(tests.values()), None),
         "tests": tests,
         "machine": machine(),
         "versions": versions(),
     }
-    bundle = Bundle(model.eval(), config.model, corpus.tokenizer, preprocessing(config), config.search, metrics)
+    bundle = Bundle(model.eval(), config.model, corpus.tokenizer, preprocessing(config), search, metrics)
     save_bundle(run / "bundle", bundle)
     return metrics
 
@@ -107,6 +112,29 @@ def choose_weights(config: "TrainConfig", model: Seq2Seq[Any, Any], course: Cour
             return {**averaged.metrics(), "weights": f"average of the weights of the last {snapshots} validations"}
         model.load_state_dict(checkpoints.best_weights())
     return {**best.metrics(), "weights": "best validation BLEU"}
+
+
+def try_length_penalties(
+    config: "TrainConfig", model: Seq2Seq[Any, Any], corpus: PreparedCorpus
+) -> dict[str, Any] | None:
+    """Translate the validation set with each of `config.length_penalties`; return their BLEU and the best.
+
+    Among equals the first is chosen. None where there is nothing to choose.
+    """
+    if not config.length_penalties:
+        return None
+    sources, references = texts(corpus.valid, "src"), texts(corpus.valid, "tgt")
+    bleu = {}
+    for penalty in config.length_penalties:
+        search = replace(config.search, length_penalty=penalty)
+        translator = Translator(model, corpus.tokenizer, preprocessing(config), search)
+        hypotheses = [translation.text for translation in translator.translate(sources)]
+        bleu[penalty] = corpus_scores(hypotheses, references, lowercase=config.tokenizer.lowercase)["bleu"]
+        logger.info("validation BLEU %.2f with search.length_penalty=%s", bleu[penalty], penalty)
+    return {
+        "chosen": max(bleu, key=lambda penalty: bleu[penalty]),
+        "validation_bleu": {str(penalty): score for penalty, score in bleu.items()},
+    }
 
 
 def count_parameters(model: nn.Module, *, without: int | None = None) -> int:

@@ -14,6 +14,18 @@ if sys.platform != "win32":
 LOCK = ".lock"
 
 
+def is_locked(run: Path) -> bool:
+    """Whether another process is in a run folder. Not for the process that is in it: this would end its lock."""
+    if sys.platform == "win32" or not (run / LOCK).is_file():
+        return False
+    with (run / LOCK).open("a+", encoding="ascii") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return True
+    return False
+
+
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
     """Keep other processes out of a run folder as long as the block lasts, or this process.

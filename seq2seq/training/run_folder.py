@@ -26,7 +26,7 @@ def open_run(config: "TrainConfig", may_rename: bool, held: ExitStack) -> Path:
     if config.resume is None:
         names = (run, *(run.with_name(f"{run.name}-{n}") for n in range(2, 100))) if may_rename else (run,)
         run = next((name for name in names if _takes(name)), run)
-        _check_empty(run, run.iterdir())
+        _check_empty(run, (path for path in run.iterdir() if path.name != LOCK))
         config.run_dir = str(run)
     held.enter_context(_writing_to(run))
     held.enter_context(locked(run))
