@@ -280,7 +280,7 @@ def _settings(composed: Any) -> TrainConfig:
 def _stored(run: Path) -> TrainConfig | None:
     """Return the settings that a run's folder holds, if it does."""
     file = run / "config.yaml"
-    return from_plain(_read_settings(file)) if file.is_file() else None
+    return from_plain(read_settings(file)) if file.is_file() else None
 
 
 def _new_run_dir(config: TrainConfig, started: str, sweep_dir: Path) -> Path:

@@ -1,7 +1,8 @@
 """A sweep that can be started again: `go_on`. Each run has a folder of its own name and a process of its own.
 
 What is finished is left alone, what was interrupted goes on, what another process is at is left to it: so two sweeps of
-the same command share the work. A run that fails, or is killed, does not stop those after it.
+the same command share the work. A run that fails, or is killed, does not stop those after it. If the sweep itself is
+killed, its run goes on to its end.
 """
 
 import os
