@@ -47,13 +47,14 @@ def test_the_summary_names_the_scores_the_run_and_the_next_command(finished: tup
 
 
 def test_metrics_json_has_the_documented_fields(finished: tuple[TrainConfig, Path, str]) -> None:
-    _, run, _ = finished
+    config, run, _ = finished
     metrics = json.loads((run / "bundle" / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["format"] == 1
     assert metrics["test"] == metrics["tests"]["test"]
     assert metrics["test"]["sentences"] == len((run / "tests" / "test" / "ref.txt").read_text("utf-8").splitlines())
     assert 0 < metrics["parameters_non_embedding"] < metrics["parameters"]
     assert metrics["label"] == "transformer"
+    assert metrics["corpus"] == prepare(config.data, config.tokenizer).manifest["fingerprint"]
     assert metrics["updates"] > 0
     assert metrics["target_tokens_seen"] > 0
     assert {"bleu", "chrf", "ter", "exact_match", "length_ratio", "cut", "signatures"} <= metrics["test"].keys()

@@ -71,6 +71,7 @@ def finish(
         "label": config.label_or_name,
         "compared_with": config.compared_with,
         "seed": config.seed,
+        "corpus": corpus.manifest["fingerprint"],
         "parameters": count_parameters(model),
         "parameters_non_embedding": count_parameters(model, without=corpus.tokenizer.vocab_size),
         "train_seconds": course.seconds,
