@@ -1,10 +1,14 @@
 """Translating with CTranslate2 from a folder that `export_ctranslate2` wrote: the same translations, faster.
 
-The engine's search follows the same rules as ours but for three. Its length limit holds for a call and ours for a
-sentence: so sentences with the same limit, which are those of the same length, go into one call. It counts EOS into the
-length that it divides by: so all that it found are ranked again by our score. And where it may not begin with EOS, it
-gives EOS's probability to the other words: so EOS is forbidden only in a second search, of the sentences for which the
-first found an empty translation, which tells that probability.
+The engine's search follows the same rules as ours but for five, which are undone here:
+
+- Its length limit holds for a call and ours for a sentence: sentences of the same length go into one call.
+- It counts EOS into the length that it divides by: all that it found are ranked again by our score.
+- Where it may not begin with EOS, it gives EOS's probability to the other words: EOS is forbidden only in a second
+  search, of the sentences for which the first found an empty translation, which tells that probability.
+- At the limit it ranks open hypotheses among the finished ones and returns the best K, so that one which was cut may
+  push out one which was finished: such a sentence is searched again with room for all of both.
+- Without a length penalty it goes on after K have finished until the best has: it is given a penalty too small to see.
 """
 
 import math
@@ -106,18 +110,28 @@ class CTranslate2Translator(LineTranslator):
             for length, rows in by_length.items()
             for n, result in zip(rows, self._begin([sources[n] for n in rows], length, min_length), strict=True)
         ]
-        return {n: self._hypotheses(result.result(), len(sources[n])) for n, result in waiting}
+        found = {n: self._hypotheses(result.result(), len(sources[n])) for n, result in waiting}
+        for n, hypotheses in found.items():
+            if any(hypothesis.cut for hypothesis in hypotheses):
+                (result,) = self._begin([sources[n]], len(sources[n]), min_length, patience=2)
+                found[n] = self._hypotheses(result.result(), len(sources[n]))
+        return {n: _best_first(hypotheses) for n, hypotheses in found.items()}
 
-    def _begin(self, sources: list[list[int]], length: int, min_length: int) -> list[Any]:
-        """Start to search for the translations of sources of one length."""
+    def _begin(self, sources: list[list[int]], length: int, min_length: int, patience: int = 1) -> list[Any]:
+        """Start to search for the translations of sources of one length.
+
+        A sentence ends when `patience` times the beam size have finished, and so many may be returned. One that comes
+        to its limit with fewer than K finished does so at any patience, and then has fewer than 2K hypotheses.
+        """
         tokens = [[self._names[i] for i in [*source, EOS]] for source in sources]
         results: list[Any] = self.engine.translate_batch(
             tokens,
             max_batch_size=self.batch_size,
             asynchronous=True,
             beam_size=self.search.beam_size,
-            num_hypotheses=self.search.beam_size,  # all, to be ranked by our rule
-            length_penalty=self.search.length_penalty,
+            patience=patience,
+            num_hypotheses=patience * self.search.beam_size,  # all, to be ranked by our rule
+            length_penalty=self._penalty,
             max_input_length=0,
             min_decoding_length=min_length,
             max_decoding_length=self._limit(length),
@@ -126,14 +140,18 @@ class CTranslate2Translator(LineTranslator):
         return results
 
     def _hypotheses(self, result: Any, length: int) -> list[Hypothesis]:
-        alpha = self.search.length_penalty
+        """Return what the engine found, with our scores."""
         found = []
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
             ids = [self._ids[token] for token in tokens]
             cut = len(ids) >= self._limit(length)
-            log_prob = score * (len(ids) + (not cut)) ** alpha
+            log_prob = score * (len(ids) + (not cut)) ** self._penalty
             found.append(self._hypothesis(ids, log_prob, cut))
-        return _best_first(found)
+        return found
+
+    @property
+    def _penalty(self) -> float:
+        return max(self.search.length_penalty, 1e-9)
 
     def _hypothesis(self, ids: list[int], log_prob: float, cut: bool) -> Hypothesis:
         return Hypothesis(ids, log_prob, length_normalised(log_prob, len(ids), self.search.length_penalty), cut)
