@@ -68,6 +68,22 @@ class Hypothesis(NamedTuple):
     cut: bool  # True if the length limit came before EOS
 
 
+class _Beam(NamedTuple):
+    """A translation so far: its last token, and the beam that it continues."""
+
+    log_prob: float
+    token: int
+    parent: "_Beam | None"
+
+    def ids(self) -> list[int]:
+        """Return the tokens without BOS."""
+        backwards, beam = [], self
+        while beam.parent is not None:
+            backwards.append(beam.token)
+            beam = beam.parent
+        return backwards[::-1]
+
+
 class _Continuations(NamedTuple):
     """The best continuations of each sentence's beams, best first."""
 
@@ -99,59 +115,61 @@ def beam_search(
         UserError: `n_best` does not fit the beam, or the model's numbers are not numbers.
     """
     config.check_n_best(n_best)
-    beams = config.beam_size
+    size = config.beam_size
     limits = [config.length_limit(length) for length in src_lengths.tolist()]
     if model.max_target_length is not None:
         limits = [min(limit, model.max_target_length) for limit in limits]
     found: list[list[Hypothesis]] = [[] for _ in limits]
 
-    def hypothesis(ids: list[int], log_prob: float, cut: bool) -> Hypothesis:
+    def hypothesis(last: _Beam, log_prob: float, cut: bool) -> Hypothesis:
+        ids = last.ids()
         return Hypothesis(ids, log_prob, length_normalised(log_prob, len(ids), config.length_penalty), cut)
 
     memory = model.encode(src, src_lengths)
     state = model.init_state(memory)
     sentences = list(range(len(limits)))  # which sentence a memory row belongs to
-    prefixes = src.new_full((len(limits), 1, 1), BOS)  # (N, K, T); all beams would begin alike: begin with one
-    log_probs = torch.zeros(len(limits), 1, device=src.device)  # (N, K)
+    beams: list[list[_Beam]] = [[_Beam(0.0, BOS, None)] for _ in limits]  # all would begin alike: begin with one
 
     for step in range(1, max(limits) + 1):
-        output = model.decode(prefixes[:, :, -1].reshape(-1, 1), memory, state)
-        best = _best_continuations(log_probs, output.logits[:, -1], 2 * beams, may_end=step > 1)
-        if best.log_probs.isnan().any():
-            raise UserError(
-                f"the model gave NaN at search step {step}: its numbers overflow in {output.logits.dtype}, "
-                "or its training diverged; use float32, or train with a lower learning rate"
-            )
-        ends = best.tokens == EOS
+        width = len(beams[0])
+        tokens = torch.tensor([[beam.token] for row in beams for beam in row], device=src.device)  # (R, 1)
+        output = model.decode(tokens, memory, state)
+        dtype = torch.promote_types(output.logits.dtype, torch.float32)
+        log_probs = torch.tensor([[beam.log_prob for beam in row] for row in beams], dtype=dtype, device=src.device)
+        best = _best_continuations(log_probs, output.logits[:, -1], 2 * size, may_end=step > 1)
 
-        finishes = ends[:, :beams] & (best.log_probs[:, :beams] > -math.inf)
-        rows, ranks = finishes.nonzero(as_tuple=True)
-        complete = prefixes[rows, best.parents[rows, ranks], 1:].tolist()
-        for row, ids, log_prob in zip(rows.tolist(), complete, best.log_probs[rows, ranks].tolist(), strict=True):
-            found[sentences[row]].append(hypothesis(ids, log_prob, cut=False))
-
-        width = log_probs.shape[1]
-        others = ends.byte().argsort(dim=1, stable=True)[:, : min(beams, ends.shape[1] - width)]  # the best but EOS
-        log_probs, parents, tokens = (part.gather(1, others) for part in best)  # (N, K) each
-        prefixes = prefixes.gather(1, parents[:, :, None].expand(-1, -1, step))
-        prefixes = torch.cat([prefixes, tokens[:, :, None]], dim=2)
-
-        staying = []
-        for row, sentence in enumerate(sentences):
+        staying: list[int] = []  # memory rows of the sentences that go on
+        rows: list[int] = []  # state rows of the beams that go on
+        continued: list[list[_Beam]] = []
+        for row, candidates in enumerate(zip(*(part.tolist() for part in best), strict=True)):
+            sentence, opened = sentences[row], []
+            for rank, (log_prob, parent, token) in enumerate(zip(*candidates, strict=True)):
+                if log_prob != log_prob:
+                    raise UserError(
+                        f"the model gave NaN at search step {step}: its numbers overflow in {output.logits.dtype}, "
+                        "or its training diverged; use float32, or train with a lower learning rate"
+                    )
+                if token != EOS:
+                    opened.append((_Beam(log_prob, token, beams[row][parent]), row * width + parent))
+                elif rank < size and log_prob > -math.inf:
+                    found[sentence].append(hypothesis(beams[row][parent], log_prob, cut=False))
             if step == limits[sentence] and not found[sentence]:
-                still_open = zip(prefixes[row, :, 1:].tolist(), log_probs[row].tolist(), strict=True)
-                found[sentence] = [hypothesis(*pair, cut=True) for pair in still_open if pair[1] > -math.inf]
-            elif step < limits[sentence] and len(found[sentence]) < beams:
+                still_open = [beam for beam, _ in opened[:size] if beam.log_prob > -math.inf]
+                found[sentence] = [hypothesis(beam, beam.log_prob, cut=True) for beam in still_open]
+            elif step < limits[sentence] and len(found[sentence]) < size:
+                # Of 2K candidates no more than one a beam is EOS: so many others there are in every row.
+                opened = opened[: min(size, len(candidates[0]) - width)]
                 staying.append(row)
+                continued.append([beam for beam, _ in opened])
+                rows.extend(parent for _, parent in opened)
         if not staying:
             break
 
-        keep = torch.tensor(staying, device=src.device)
         if len(staying) < len(sentences):
             sentences = [sentences[row] for row in staying]
-            memory = select_rows(memory, keep)
-            prefixes, log_probs, parents = prefixes[keep], log_probs[keep], parents[keep]
-        state = select_rows(output.state, (keep[:, None] * width + parents).flatten())
+            memory = select_rows(memory, torch.tensor(staying, device=src.device))
+        beams = continued
+        state = select_rows(output.state, torch.tensor(rows, device=src.device))
 
     return [sorted(hypotheses, key=lambda h: h.score, reverse=True)[:n_best] for hypotheses in found]
 
@@ -175,12 +193,14 @@ def _best_continuations(
         continued[:, EOS] = -math.inf
         continued[:, EOS] = ends.masked_fill(continued.amax(dim=1) > -math.inf, -math.inf)
     blocks = continued.view(len(log_probs), -1, size)  # (N, K*V/size, size)
-    before = log_probs.repeat_interleave(vocab_size // size, dim=1)  # (N, K*V/size)
-    maxima = blocks.amax(dim=2) + before
-    chosen = maxima.topk(min(count, maxima.shape[1]), dim=1).indices  # (N, C)
-    inside = blocks.gather(1, chosen[:, :, None].expand(-1, -1, size)) + before.gather(1, chosen)[:, :, None]
+    maxima = continued.view(*log_probs.shape, -1, size).amax(dim=3) + log_probs[:, :, None]  # (N, K, V/size)
+    blocks_of_beam = maxima.shape[2]
+    maxima = maxima.flatten(1)
+    chosen = maxima.topk(min(count, maxima.shape[1]), dim=1).indices[:, :, None]  # (N, C, 1)
+    before = log_probs.gather(1, chosen[:, :, 0] // blocks_of_beam)  # (N, C)
+    inside = blocks.gather(1, chosen.expand(-1, -1, size)) + before[:, :, None]
     best, places = inside.flatten(1).topk(min(count, inside[0].numel()), dim=1)
-    places = chosen.gather(1, places // size) * size + places % size  # among all K*V
+    places = (chosen * size + torch.arange(size, device=chosen.device)).flatten(1).gather(1, places)  # among all K*V
     return _Continuations(best, places // vocab_size, places % vocab_size)
 
 
