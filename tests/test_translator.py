@@ -254,7 +254,7 @@ def test_a_model_in_training_is_left_as_it_was_found(translator):
     model.encoder.eval()
     before = [module.training for module in model.modules()]
     seen = []
-    model.decoder.register_forward_pre_hook(
+    model.decoder.norm.register_forward_pre_hook(  # at work however the decoder is run
         lambda module, _: seen.append((module.training, torch.is_inference_mode_enabled()))
     )
     translations = translator.translate(SOURCES, chunk_lines=1)

@@ -22,7 +22,7 @@ from seq2seq.inference.bundle import TOKENIZER, Preprocessing, from_plain, read_
 from seq2seq.inference.export import DESCRIPTION, FORMAT, import_ctranslate2
 from seq2seq.inference.score import length_normalised
 from seq2seq.inference.search import Hypothesis, SearchConfig
-from seq2seq.inference.translator import BATCH_SIZE, LineTranslator
+from seq2seq.inference.translator import BATCH_SIZE, LineTranslator, Searcher
 
 
 class CTranslate2Translator(LineTranslator):
@@ -91,6 +91,9 @@ class CTranslate2Translator(LineTranslator):
         """The most tokens of a line, EOS not counted, that are read."""
         limit = self.preprocessing.max_source_tokens
         return limit if self.max_positions is None else min(limit, self.max_positions - 1)
+
+    def _searcher(self, n_best: int) -> Searcher:
+        return lambda sources: self._search(sources, n_best)
 
     def _search(self, sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
         found = self._found(dict(enumerate(sources)), min_length=0)

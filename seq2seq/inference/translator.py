@@ -30,6 +30,7 @@ BATCH_SIZE = 64
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Searcher = Callable[[list[list[int]]], list[list[Hypothesis]]]
 
 
 class Translation(NamedTuple):
@@ -91,9 +92,10 @@ class LineTranslator(ABC):
         """
         self.search.check_n_best(n_best)
         unknown, lost = _Unknown(), _Lost()
+        search = self._searcher(n_best)
         for start, chunk in _chunks(lines, chunk_lines):
             sources = self._encode(chunk, start, unknown, warn=self.warn)
-            translations = self._translate_chunk(sources, n_best)
+            translations = self._translate_chunk(sources, search)
             lost.count(sources, translations, start)
             yield from translations
         unknown.log()
@@ -114,10 +116,10 @@ class LineTranslator(ABC):
                     )
         return [source[: self.max_source_tokens] for source in sources]
 
-    def _translate_chunk(self, sources: list[list[int]], n_best: int) -> list[Translation]:
+    def _translate_chunk(self, sources: list[list[int]], search: Searcher) -> list[Translation]:
         translations = [Translation("")] * len(sources)
         rows = [n for n, source in enumerate(sources) if source]
-        for n, hypotheses in zip(rows, self._search([sources[n] for n in rows], n_best), strict=True):
+        for n, hypotheses in zip(rows, search([sources[n] for n in rows]), strict=True):
             best, *others = map(self._decode, hypotheses)
             translations[n] = best._replace(alternatives=tuple(others))
         return translations
@@ -128,8 +130,8 @@ class LineTranslator(ABC):
         """The most tokens of a line, EOS not counted, that are read."""
 
     @abstractmethod
-    def _search(self, sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
-        """Return up to `n_best` translations of each source, which has at least one token and no EOS."""
+    def _searcher(self, n_best: int) -> Searcher:
+        """Return what finds up to `n_best` translations of each source, which has at least one token and no EOS."""
 
     def _decode(self, hypothesis: Hypothesis) -> Translation:
         return Translation(
@@ -211,11 +213,15 @@ class Translator(LineTranslator):
                 sources, [ids if longest is None else ids[: longest - 1] for ids in targets]
             )
 
-    def _search(self, sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
+    def _searcher(self, n_best: int) -> Searcher:
+        model = self.model.for_search()  # a copy of the weights as they are now: once a text, not once a chunk
+        return lambda sources: self._search(model, sources, n_best)
+
+    def _search(self, model: Seq2Seq[Any, Any], sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
         batches = list(self._batches(sources))
 
         def search(rows: list[int]) -> list[list[Hypothesis]]:
-            return beam_search(self.model, *self._batch([sources[n] for n in rows]), self.search, n_best)
+            return beam_search(model, *self._batch([sources[n] for n in rows]), self.search, n_best)
 
         found: dict[int, list[Hypothesis]] = {}
         with _evaluating(self.model):

@@ -86,6 +86,10 @@ class Decoder(nn.Module, ABC, Generic[M, St]):
     ) -> DecoderOutput[St]:
         """Consume T >= 1 target tokens (BOS first in a sentence) and predict the token after each."""
 
+    def for_search(self) -> "Decoder[Any, Any]":
+        """Return a decoder that predicts the same, faster, from one token at a time; itself where there is none."""
+        return self
+
 
 class Seq2Seq(nn.Module, Generic[M, St]):
     """An encoder and a decoder: the only model that training, search and scoring know."""
@@ -117,6 +121,10 @@ class Seq2Seq(nn.Module, Generic[M, St]):
     def decode(self, tgt: Int[Tensor, "R T"], memory: M, state: St, *, need_weights: bool = False) -> DecoderOutput[St]:
         """Consume T >= 1 target tokens from `state`; see `Decoder.forward`."""
         return self.decoder(tgt, memory, state, need_weights=need_weights)
+
+    def for_search(self) -> "Seq2Seq[Any, Any]":
+        """Return a model that predicts the same, faster, from one token at a time, with the weights as they are now."""
+        return Seq2Seq(self.encoder, self.decoder.for_search())
 
     def forward(
         self,

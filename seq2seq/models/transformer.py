@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,6 +25,7 @@ from seq2seq.models.rnn_attention import (
     BahdanauDecoderConfig,
     BahdanauState,
 )
+from seq2seq.models.transformer_step import TransformerStep
 
 
 class Positions(Enum):
@@ -327,6 +328,10 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
             torch.stack(all_cross, dim=1) if need_weights else None,  # (R, L, H, T, S)
             torch.stack(all_weights, dim=1) if need_weights else None,  # (R, L, H, T, P + T)
         )
+
+    def for_search(self) -> Decoder[Any, Any]:
+        """Return a `TransformerStep`, which knows all positions but relative ones."""
+        return self if self.embedding.positions is Positions.relative else TransformerStep(self)
 
 
 def build_transformer(config: TransformerConfig, vocab_size: int) -> Seq2Seq[TransformerMemory, TransformerState]:

@@ -1,0 +1,149 @@
+"""The Transformer's decoder as search runs it: the same weights and the same numbers in fewer, larger operations.
+
+A step of search is so small that starting its operations takes longer than computing them. Here the queries, keys and
+values of a layer are one product, the source's keys and values of all layers another, and keys and values are kept in
+one tensor a layer: not one for all, which would not stay in the processor's cache. The output matrix is packed for
+oneDNN, which reads it several times as fast when the rows are few. Read transformer.py first: what is computed is said
+there, and a law holds the two together.
+
+Shapes: N sentences, K beams, R = N*K rows, S source length, P tokens already consumed, L layers, H heads,
+D model size, d = D / H the size of a head, V vocabulary.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput
+
+if TYPE_CHECKING:
+    from seq2seq.models.transformer import TransformerDecoder
+
+
+class StepMemory(NamedTuple):
+    """The source's keys and values for every layer's cross-attention."""
+
+    keys_values: Tensor  # (N, L, 2, H, S, d)
+    bias: Tensor  # (N, 1, 1, S) added to the scores: 0, or minus infinity on padding
+
+
+class StepState(NamedTuple):
+    """The KV cache."""
+
+    layers: tuple[Tensor, ...]  # L times (R, 2, H, P, d)
+
+
+class Product:
+    """x W^T + b with a matrix that does not change."""
+
+    def __init__(self, *layers: nn.Linear) -> None:
+        """Stack the rows of one or more layers."""
+        self.weight = torch.cat([layer.weight.detach() for layer in layers])
+        biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
+        self.bias = torch.cat(biases) if biases else None
+
+    def __call__(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows O"]:
+        """Multiply."""
+        return F.linear(x, self.weight, self.bias)
+
+
+class PackedProduct(Product):
+    """The same in oneDNN's own order of the matrix: float32 on a CPU only."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__(layer)
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+
+    def __call__(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows O"]:
+        """Multiply."""
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        return product
+
+
+class StepLayer:
+    """One layer for one token."""
+
+    def __init__(self, layer: Any) -> None:
+        """Take the weights of a `DecoderLayer`."""
+        self.heads = layer.attention.num_heads
+        self.pre = layer.attention_residual.pre
+        self.norms = [layer.attention_residual.norm, layer.cross_residual.norm, layer.feed_forward_residual.norm]
+        self.query_key_value = Product(layer.attention.query, layer.attention.key, layer.attention.value)
+        self.output = Product(layer.attention.output)
+        self.cross_query, self.cross_output = Product(layer.cross.query), Product(layer.cross.output)
+        self.inner, self.outer = Product(layer.feed_forward[0]), Product(layer.feed_forward[2])
+
+    def __call__(
+        self,
+        x: Float[Tensor, "R D"],
+        source: Float[Tensor, "N 2 H S d"],
+        bias: Float[Tensor, "N 1 1 S"],
+        past: Float[Tensor, "R 2 H P d"],
+    ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R 2 H P1 d"]]:
+        """Return the output and the longer cache."""
+        new = self.query_key_value(self._before(0, x)).unflatten(1, (3, self.heads, -1))  # (R, 3, H, d)
+        cache = torch.cat([past, new[:, 1:, :, None]], dim=3)  # (R, 2, H, P + 1, d)
+        x = self._after(0, x, self.output(self._attend(new[:, 0].flatten(1), cache)))
+        x = self._after(1, x, self.cross_output(self._attend(self.cross_query(self._before(1, x)), source, bias)))
+        return self._after(2, x, self.outer(self.inner(self._before(2, x)).relu_())), cache
+
+    def _attend(
+        self,
+        queries: Float[Tensor, "R D"],
+        source: Float[Tensor, "N 2 H S d"],
+        bias: Float[Tensor, "N 1 1 S"] | None = None,
+    ) -> Float[Tensor, "R D"]:
+        keys, values = source.unbind(1)  # (N, H, S, d)
+        by_head = queries.view(len(source), -1, self.heads, keys.shape[-1]).transpose(1, 2)  # (N, H, K, d)
+        context = F.scaled_dot_product_attention(by_head, keys, values, attn_mask=bias)
+        return context.transpose(1, 2).reshape(queries.shape)
+
+    def _before(self, number: int, x: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
+        return self.norms[number](x) if self.pre else x
+
+    def _after(self, number: int, x: Float[Tensor, "R D"], change: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
+        return x + change if self.pre else self.norms[number](x + change)
+
+
+class TransformerStep(Decoder[StepMemory, StepState]):
+    """A `TransformerDecoder` that consumes one token at a time; a copy of its weights as they are now."""
+
+    def __init__(self, decoder: "TransformerDecoder") -> None:
+        super().__init__()
+        self.max_target_length = decoder.max_target_length
+        layers: list[Any] = list(decoder.layers)
+        self.embedding = decoder.embedding
+        self.norm = decoder.norm
+        self.layers = [StepLayer(layer) for layer in layers]
+        self.source = Product(*(part for layer in layers for part in (layer.cross.key, layer.cross.value)))
+        packs = decoder.output.weight.device.type == "cpu" and decoder.output.weight.dtype is torch.float32
+        self.output = (PackedProduct if packs and torch.backends.mkldnn.is_available() else Product)(decoder.output)
+
+    def memory(self, encoded: EncoderOutput) -> StepMemory:
+        """Project the source for all layers at once."""
+        shape = (len(self.layers), 2, self.layers[0].heads, -1)
+        projected = self.source(encoded.values).unflatten(2, shape)  # (N, S, L, 2, H, d)
+        bias = torch.zeros_like(encoded.padding_mask, dtype=projected.dtype)
+        bias = bias.masked_fill(encoded.padding_mask, -torch.inf)
+        return StepMemory(projected.permute(0, 2, 3, 4, 1, 5).contiguous(), bias[:, None, None])
+
+    def init_state(self, memory: StepMemory, beams: int = 1) -> StepState:
+        """Return a cache of length 0."""
+        sentences, layers, _, heads, _, size = memory.keys_values.shape
+        return StepState((memory.keys_values.new_empty(sentences * beams, 2, heads, 0, size),) * layers)
+
+    def forward(
+        self, tgt: Int[Tensor, "R T"], memory: StepMemory, state: StepState, *, need_weights: bool = False
+    ) -> DecoderOutput[StepState]:
+        """Consume one token."""
+        assert tgt.shape[1] == 1, "one token at a time"
+        assert not need_weights, "search needs none"
+        x = self.embedding(tgt, state.layers[0].shape[3])[:, 0]  # (R, D)
+        caches = []
+        for layer, source, past in zip(self.layers, memory.keys_values.unbind(1), state.layers, strict=True):
+            x, cache = layer(x, source, memory.bias, past)
+            caches.append(cache)
+        return DecoderOutput(self.output(self.norm(x))[:, None], StepState(tuple(caches)))
