@@ -281,7 +281,9 @@ def grammar(
     sizes = config.sizes()
     if part is not None:
         sizes = {part: sizes.get(part, 0)}
-    write_corpus(output, {name: count or size for name, size in sizes.items()}, seed)
+    counts = {name: count or size for name, size in sizes.items()}
+    write_corpus(output, counts, seed)
+    sys.stderr.write(f"seq2seq: {output} holds {sum(counts.values()):,} pairs: {', '.join(counts)}\n")
 
 
 @app.command()

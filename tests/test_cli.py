@@ -281,7 +281,7 @@ def test_their_words_are_shown_beside_each_other(seq2seq):
 
 def test_a_corpus_is_written_to_a_new_folder(seq2seq, tmp_path):
     command = ("data", "grammar", "--part", "test", "--count", 5, "--output", tmp_path / "new")
-    assert seq2seq(*command) == (0, "", "")
+    assert seq2seq(*command) == (0, "", f"seq2seq: {tmp_path / 'new'} holds 5 pairs: test\n")
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
         "test.align",
         "test.de",

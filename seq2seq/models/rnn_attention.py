@@ -28,7 +28,7 @@ from seq2seq.models.attention import (
 from seq2seq.models.checks import check_dropout, check_halves, check_sizes
 from seq2seq.models.dropout import Dropout
 from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput, Seq2Seq, by_row, by_sentence
-from seq2seq.models.rnn import MaxoutReadout, RNNEncoder, rows_first, run_rnn, stacked_rnn
+from seq2seq.models.rnn import MaxoutReadout, RNNEncoder, rows_first, run_rnn, stacked_rnn, word_vectors
 
 
 class AttentionMemory(NamedTuple):
@@ -64,9 +64,9 @@ class BahdanauDecoderConfig:
         dropout: on word vectors and before the output projection.
     """
 
-    embedding_dim: int = 256
-    hidden_size: int = 256
-    attention_size: int = 256
+    embedding_dim: int = 192
+    hidden_size: int = 192
+    attention_size: int = 192
     readout_size: int = 128
     readout_state: ReadoutState = ReadoutState.previous
     dropout: float = 0.2
@@ -106,7 +106,7 @@ class BahdanauDecoder(Decoder[AttentionMemory, BahdanauState]):
         super().__init__()
         size, embedding_dim = config.hidden_size, config.embedding_dim
         self.readout_state = config.readout_state
-        self.embedding = nn.Embedding(vocab_size, embedding_dim)
+        self.embedding = word_vectors(vocab_size, embedding_dim)
         self.dropout = Dropout(config.dropout)
         self.start = nn.Linear(summary_size, size)  # W_s
         self.score = AdditiveScore(size, values_size, config.attention_size)
@@ -263,7 +263,7 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         self.half_width = config.half_width
         self.input_feeding = config.input_feeding
         self.max_source_length = config.max_source_length if config.score is Score.location else None
-        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
+        self.embedding = word_vectors(vocab_size, config.embedding_dim)
         self.dropout = Dropout(config.dropout)
         fed = size if config.input_feeding else 0
         self.rnn = stacked_rnn(config.cell.layers, config.embedding_dim + fed, size, config.num_layers, config.dropout)

@@ -14,7 +14,7 @@ from seq2seq.training.optim import OptimConfig, build_optimizer
 # The peers have these sizes too; our defaults may change.
 SIZES = {
     "transformer": {"d_model": 128, "d_ff": 256, "num_heads": 4, "num_layers": 4, "dropout": 0.3},
-    "bahdanau": {"embedding_dim": 256, "hidden_size": 256, "dropout": 0.2},
+    "bahdanau": {"embedding_dim": 256, "hidden_size": 256, "attention_size": 256, "dropout": 0.2},
 }
 
 file, name, vocab_size, seed = sys.argv[1:]
