@@ -86,6 +86,7 @@ class RNNEncoder(Encoder):
         bidirectional: bool = False,
         reverse_source: bool = False,
         backward_summary: bool = False,
+        embedding_std: float = 1.0,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -95,7 +96,7 @@ class RNNEncoder(Encoder):
         self.values_size = hidden_size * (2 if bidirectional else 1)
         states = 2 if cell is nn.LSTM else 1
         self.summary_size = hidden_size if backward_summary else states * num_layers * self.values_size
-        self.embedding = word_vectors(vocab_size, embedding_dim)
+        self.embedding = word_vectors(vocab_size, embedding_dim, embedding_std)
         self.dropout = Dropout(dropout)
         self.rnn = stacked_rnn(cell, embedding_dim, hidden_size, num_layers, dropout, bidirectional)
 
@@ -118,13 +119,10 @@ class RNNEncoder(Encoder):
         return EncoderOutput(values, padding_mask(src_lengths, src.shape[1]), summary)
 
 
-def word_vectors(vocab_size: int, size: int) -> nn.Embedding:
-    """Return word vectors that start small, as all weights did in the papers of 2014 and 2015.
-
-    torch's own have variance 1: what is learned then has to grow against noise larger than itself.
-    """
+def word_vectors(vocab_size: int, size: int, std: float = 1.0) -> nn.Embedding:
+    """Return normally distributed word vectors."""
     vectors = nn.Embedding(vocab_size, size)
-    nn.init.normal_(vectors.weight, std=0.1)
+    nn.init.normal_(vectors.weight, std=std)
     return vectors
 
 
@@ -225,7 +223,7 @@ class ChoDecoder(Decoder[RNNMemory, GRUState]):
         super().__init__()
         size, layers = config.hidden_size, config.depth
         self.num_layers = layers
-        self.embedding = word_vectors(vocab_size, config.embedding_dim)
+        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
         self.context = nn.Linear(summary_size, size)  # V
         self.start = nn.Linear(size, layers * size)  # V'
         self.dropout = Dropout(config.dropout)
@@ -268,7 +266,7 @@ class SutskeverDecoder(Decoder[RNNMemory, LSTMState]):
         size, layers = config.hidden_size, config.depth
         assert summary_size == 2 * layers * size
         self.num_layers = layers
-        self.embedding = word_vectors(vocab_size, config.embedding_dim)
+        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
         self.dropout = Dropout(config.dropout)
         self.rnn = stacked_rnn(nn.LSTM, config.embedding_dim, size, layers, config.dropout)
         self.output = nn.Linear(size, vocab_size)

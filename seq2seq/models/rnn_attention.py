@@ -42,6 +42,10 @@ class AttentionMemory(NamedTuple):
 
 # ---- Bahdanau, Cho, Bengio (2015): attend, then update ----
 
+# Word vectors start small, as in the paper (appendix B.1 has 0.01): from the standard 1 of torch this model learns slower.
+# Luong's learns slower from 0.1; docs/performance.md has what was measured.
+_EMBEDDING_STD = 0.1
+
 
 class ReadoutState(Enum):
     """Which decoder state the readout sees."""
@@ -106,7 +110,7 @@ class BahdanauDecoder(Decoder[AttentionMemory, BahdanauState]):
         super().__init__()
         size, embedding_dim = config.hidden_size, config.embedding_dim
         self.readout_state = config.readout_state
-        self.embedding = word_vectors(vocab_size, embedding_dim)
+        self.embedding = word_vectors(vocab_size, embedding_dim, _EMBEDDING_STD)
         self.dropout = Dropout(config.dropout)
         self.start = nn.Linear(summary_size, size)  # W_s
         self.score = AdditiveScore(size, values_size, config.attention_size)
@@ -163,6 +167,7 @@ def build_bahdanau(config: BahdanauConfig, vocab_size: int) -> Seq2Seq[Attention
         config.encoder_size,
         bidirectional=True,
         backward_summary=True,
+        embedding_std=_EMBEDDING_STD,
         dropout=config.dropout,
     )
     return Seq2Seq(encoder, BahdanauDecoder(config, vocab_size, encoder.values_size, encoder.summary_size))
@@ -263,7 +268,7 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         self.half_width = config.half_width
         self.input_feeding = config.input_feeding
         self.max_source_length = config.max_source_length if config.score is Score.location else None
-        self.embedding = word_vectors(vocab_size, config.embedding_dim)
+        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
         self.dropout = Dropout(config.dropout)
         fed = size if config.input_feeding else 0
         self.rnn = stacked_rnn(config.cell.layers, config.embedding_dim + fed, size, config.num_layers, config.dropout)
