@@ -10,9 +10,10 @@ import pytest
 from seq2seq.data.grammar import clauses as clause_tables
 from seq2seq.data.grammar.clauses import TENSES, arrange
 from seq2seq.data.grammar.events import Actor, event
-from seq2seq.data.grammar.lexicon import load_lexicon
+from seq2seq.data.grammar.lexicon import is_held_out, load_lexicon
 from seq2seq.data.grammar.pair import realise
 from seq2seq.data.grammar.phrases import Derivation, Phrase, Style, name_phrase
+from seq2seq.data.grammar.riddles import draw_riddle, verb_of
 from seq2seq.data.grammar.sentences import (
     complex_sentence,
     derive,
@@ -110,6 +111,29 @@ def test_a_subordinate_clause_ends_in_its_finite_verb():
 def test_nobody_is_said_to_do_the_same_thing_twice():
     repeated = [pair.src for pair in sentences(6000, shared_subject) if re.search(r" (\w+) and \1\b", pair.src)]
     assert not repeated
+
+
+def test_a_dative_without_a_preposition_comes_before_nicht():
+    denied = [pair.tgt for pair in sentences(40_000, statement) if re.search("not (listen to|agree with)", pair.src)]
+    assert denied
+    assert not [german for german in denied if re.search("nicht (dem|der|den|ihm|ihr|ihnen|mir|dir|uns) ", german)]
+
+
+def test_what_happens_again_and_again_does_not_happen_als():
+    often = [pair for pair in sentences(40_000, complex_sentence) if re.search("often|rarely|always", pair.src)]
+    assert often
+    assert not [pair.tgt for pair in often if re.search(r"\b[Aa]ls\b", pair.tgt) and "than" not in pair.src]
+
+
+def test_verbs_and_objects_that_are_held_apart_do_not_meet():
+    rng, fields = Random(6), {"theme", "known", "new", "recipient", "oblique", "weak", "pronoun"}
+    for _ in range(20_000):
+        clause = event(Derivation(rng, LEXICON, Style()), frames=("acc", "dat", "prep"))
+        objects = [np.noun for name, np in clause.nominals.items() if name in fields and np.noun]
+        assert not [noun.name for noun in objects if is_held_out(clause.verb.name, noun.name)], clause.verb.name
+    for _ in range(2000):
+        riddle = draw_riddle(rng, LEXICON, held_out=bool(rng.getrandbits(1)))
+        assert not is_held_out(_verb(LEXICON, riddle.situation).name, riddle.object.name)
 
 
 def test_planes_fly_off_where_ships_travel_off():

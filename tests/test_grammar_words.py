@@ -274,3 +274,9 @@ def test_frequent_words_come_first_but_drown_nobody():
     drawn = [pool.draw(rng).name for _ in range(20000)]
     assert drawn.count("bread") > 3 * drawn.count("pumpkin") > 0
     assert drawn.count("bread") < len(drawn) / 5
+
+
+def test_verbs_whose_past_was_once_wrong():
+    verbs = {verb.name: verb for verb in LEXICON.verbs}
+    assert (verbs["swear"].en.past, verbs["swear"].en.participle) == ("swore", "sworn")
+    assert verbs["shout"].de.past == ("schrie", "schriest", "schrie", "schrien", "schrien")

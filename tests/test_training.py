@@ -290,4 +290,5 @@ def test_a_warm_up_too_long_for_the_run_is_warned_of(tmp_path: Path, caplog: pyt
     config = tiny_settings(tmp_path, max_steps=3)
     config.optim = OptimConfig(warmup=1000)
     fit(config)
-    assert "optim.warmup=1000 is much for the 3 updates of this run" in caplog.text
+    message = "optim.warmup=1000 is much for the 3 updates of this run: lower it, or raise trainer.max_steps=3"
+    assert message in caplog.text

@@ -170,12 +170,10 @@ def train(
     total_steps = _expected_steps(settings, stream)
     if config.optim.warmup > total_steps / 2:
         logger.warning(
-            "optim.warmup=%d is much for the %d updates of this run: lower it, lower trainer.batch_tokens=%d for more "
-            "updates, or raise trainer.max_epochs=%d",
+            "optim.warmup=%d is much for the %d updates of this run: lower it, or raise %s",
             config.optim.warmup,
             total_steps,
-            settings.batch_tokens,
-            settings.max_epochs,
+            _what_ends_training(settings, total_steps),
         )
     module = TranslationModule(
         model,
@@ -232,6 +230,12 @@ def _expected_steps(settings: TrainerConfig, stream: BatchStream) -> int:
     batches = settings.accumulate_grad_batches * stream.processes.world  # of an update
     steps = math.ceil(settings.max_epochs * stream.batches_of(0) / batches)
     return steps if settings.max_steps is None else min(steps, settings.max_steps)
+
+
+def _what_ends_training(settings: TrainerConfig, total_steps: int) -> str:
+    """Name the setting that gives so many updates."""
+    by_steps = settings.max_steps == total_steps
+    return f"trainer.max_steps={settings.max_steps}" if by_steps else f"trainer.max_epochs={settings.max_epochs}"
 
 
 def _flat(config: "TrainConfig") -> dict[str, Any]:

@@ -147,14 +147,15 @@ def both(d: Derivation, case: int) -> NounPhrase:
     return NounPhrase(phrase, SIE, second.head, None, PLURAL, final=True)
 
 
-def somebody(d: Derivation, case: int, pronouns: float, subject: int = ER) -> NounPhrase:
-    """A person who is not the subject, which has the given person: a pronoun, a name or a noun."""
+def somebody(d: Derivation, case: int, pronouns: float, subject: int = ER, of: Verb | None = None) -> NounPhrase:
+    """A person who is not the subject, which has the given person: a pronoun, a name or a noun; object of a verb."""
     chance = d.rng.random() - pronouns
     if chance < 0:
         return pronoun(d, d.pick(OBJECT_PRONOUNS[subject]), case)
     if chance < 0.15:
         return name_phrase(d, d.lexicon.people().draw(d.rng))
-    return noun_phrase(d, d.lexicon.nouns_of(("person",)).draw(d.rng), case, determiners=KNOWN, modifiers="genitive")
+    noun = d.lexicon.nouns_of(("person",)).draw(d.rng) if of is None else draw_object(d, of, ("person",))
+    return noun_phrase(d, noun, case, determiners=KNOWN, modifiers="genitive")
 
 
 def reference(d: Derivation, antecedent: NounPhrase) -> NounPhrase | None:
@@ -190,7 +191,10 @@ def _arguments(d: Derivation, clause: Clause, given: Actor | None) -> None:
     elif frame == "prep":
         assert verb.preposition is not None
         inner = given.phrase if given else _object(d, clause, verb.preposition.case)
-        clause.put("oblique", inner._replace(phrase=governed(d, verb.preposition, inner)))
+        # A bare dative stands where datives stand: hört ihm nicht zu. One that will be moved to the front stays apart.
+        bare = not verb.preposition.de and given is None
+        field = (_pronominal(inner, None) or "recipient") if bare else "oblique"
+        clause.put(field, inner._replace(phrase=governed(d, verb.preposition, inner)))
     elif frame == "swap":
         _trade_places(d, clause)
     elif frame == "place":
@@ -223,13 +227,13 @@ def _object(d: Derivation, clause: Clause, case: int) -> NounPhrase:
     """An object of a class that the verb takes."""
     noun = draw_object(d, clause.verb)
     if "person" in noun.classes and d.chance(0.5) and not d.style.unseen:
-        return somebody(d, case, 0.5, clause.en_person)
+        return somebody(d, case, 0.5, clause.en_person, clause.verb)
     return noun_phrase(d, noun, case, determiners=KNOWN, modifiers="genitive")
 
 
-def draw_object(d: Derivation, verb: Verb) -> Noun:
-    """The noun of an object, in keeping with what is held out of training."""
-    pool = d.lexicon.nouns_of(verb.objects)
+def draw_object(d: Derivation, verb: Verb, classes: tuple[str, ...] = ()) -> Noun:
+    """The noun of an object, of the verb's classes or of these, in keeping with what is held out of training."""
+    pool = d.lexicon.nouns_of(classes or verb.objects)
     wanted = d.style.unseen == "object"
     for _ in range(30 if wanted else 8):
         noun = pool.draw(d.rng)
@@ -249,7 +253,7 @@ def _direct_object(d: Derivation, clause: Clause, given: Actor | None) -> None:
         noun = draw_object(d, verb)
         person = "person" in noun.classes
         if person and not verb.phrasal and d.chance(0.5) and not d.style.unseen:
-            np = somebody(d, ACC, 0.5, clause.en_person)
+            np = somebody(d, ACC, 0.5, clause.en_person, verb)
         elif clause.negated:
             np = _denied(d, clause, noun)
         elif verb.frame == "double":  # a determiner keeps "her" apart: gave her the book, not her books

@@ -189,7 +189,8 @@ def _past(third: str) -> tuple[str, ...]:
     if third.endswith("te") or third == "wurde":
         return (third, third + "st", third, third + "n", third + "n")
     second = third + ("est" if third.endswith(("s", "ß", "z", "t", "d")) else "st")
-    return (third, second, third, third + "en", third + "en")
+    plural = third + ("n" if third.endswith("ie") else "en")  # schrie, schrien
+    return (third, second, third, plural, plural)
 
 
 def english_plural(noun: str) -> str:

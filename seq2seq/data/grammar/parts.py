@@ -58,7 +58,11 @@ def is_new_template(pair: Pair) -> bool:
 
 
 def _ordinary(name: str) -> Accept:
-    return lambda pair: share(pair) == name and not is_new_template(pair) and _is_short(pair)
+    return lambda pair: share(pair) == name and _is_ordinary(pair)
+
+
+def _is_ordinary(pair: Pair) -> bool:
+    return _is_short(pair) and not is_new_template(pair)
 
 
 def _is_short(pair: Pair) -> bool:
@@ -66,7 +70,7 @@ def _is_short(pair: Pair) -> bool:
 
 
 def _is_long(low: int, high: int) -> Accept:
-    return lambda pair: low <= pair.tags.length <= high
+    return lambda pair: low <= pair.tags.length <= high and not is_new_template(pair)
 
 
 def _drawn(style: Style, accept: Accept, *rules: Rule) -> Callable[[random.Random], Iterator[Pair]]:
@@ -91,7 +95,7 @@ def _combinations(rng: random.Random) -> Iterator[Pair]:
 
 
 def _has_tag(tag: str) -> Accept:
-    return lambda pair: tag in pair.tags.phenomena and _is_short(pair) and not is_new_template(pair)
+    return lambda pair: tag in pair.tags.phenomena and _is_ordinary(pair)
 
 
 def _by_distance(measure: str, far: Rule) -> Callable[[random.Random], Iterator[Pair]]:
@@ -100,7 +104,7 @@ def _by_distance(measure: str, far: Rule) -> Callable[[random.Random], Iterator[
 
     def draw(rng: random.Random) -> Iterator[Pair]:
         waiting: dict[int, list[Pair]] = {distance: [] for distance in DISTANCES}
-        source = _drawn(style, lambda pair: _is_short(pair) and share(pair) != "train", statement, far, far)(rng)
+        source = _drawn(style, lambda pair: _is_ordinary(pair) and share(pair) == "challenge", statement, far, far)(rng)
         while True:
             for distance in DISTANCES:
                 while not waiting[distance]:
@@ -173,7 +177,7 @@ def _deep(depth: int) -> Callable[[random.Random], Iterator[Pair]]:
         time=0.2,
         postmodifier=0.0,
     )
-    return _drawn(style, lambda pair: pair.tags.depth == depth and _is_short(pair), statement, reported, reported)
+    return _drawn(style, lambda pair: pair.tags.depth == depth and _is_ordinary(pair), statement, reported, reported)
 
 
 PARTS: dict[str, Callable[[random.Random], Iterator[Pair]]] = {

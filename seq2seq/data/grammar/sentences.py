@@ -92,7 +92,7 @@ def complex_sentence(d: Derivation) -> tuple[Phrase, str]:
     """
     english, german = CONJUNCTIONS[int(d.rng.random() * len(CONJUNCTIONS))]
     past = german == "als" or (german != "wenn" and d.chance(0.6))
-    main = event(d, verb=_narrative(d), tense=_tense(d, past), plain=d.chance(0.6))
+    main = event(d, verb=_narrative(d), tense=_tense(d, past), plain=german == "als" or d.chance(0.6))
     if english == ("when",):
         d.tags.add("sense")
     if german == "wenn":
