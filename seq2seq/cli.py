@@ -253,7 +253,8 @@ def grammar(
         str | None, typer.Option(help="A part of the corpus: test, pronouns, ... [default: train; all with --output]")
     ] = None,
     count: Annotated[
-        int | None, typer.Option(min=1, help="Pairs. [default: 20; with --output, as many as data=grammar has]")
+        int | None,
+        typer.Option(min=1, help="Pairs of each part. [default: 20; with --output, as many as data=grammar has]"),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Another one draws other sentences. [default: that of data=grammar]")
@@ -282,8 +283,8 @@ def grammar(
     if part is not None:
         sizes = {part: sizes.get(part, 0)}
     counts = {name: count or size for name, size in sizes.items()}
+    complain(f"writing {sum(counts.values()):,} pairs to {output}: {', '.join(counts)}")
     write_corpus(output, counts, seed)
-    sys.stderr.write(f"seq2seq: {output} holds {sum(counts.values()):,} pairs: {', '.join(counts)}\n")
 
 
 @app.command()

@@ -281,14 +281,15 @@ def test_their_words_are_shown_beside_each_other(seq2seq):
 
 def test_a_corpus_is_written_to_a_new_folder(seq2seq, tmp_path):
     command = ("data", "grammar", "--part", "test", "--count", 5, "--output", tmp_path / "new")
-    assert seq2seq(*command) == (0, "", f"seq2seq: {tmp_path / 'new'} holds 5 pairs: test\n")
+    assert seq2seq(*command) == (0, "", f"seq2seq: writing 5 pairs to {tmp_path / 'new'}: test\n")
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
         "test.align",
         "test.de",
         "test.en",
         "test.tags",
     ]
-    assert_refused(seq2seq(*command), "is there already: name a new folder")
+    code, _, err = seq2seq(*command)
+    assert (code, "is there already: name a new folder" in err) == (2, True)
 
 
 def test_a_part_that_there_is_not_is_refused_with_the_choices(seq2seq):

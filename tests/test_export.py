@@ -187,7 +187,9 @@ def test_damaged_weights_are_refused(exported, tmp_path):
 
 def test_without_the_extra_the_way_to_it_is_named(tiny_bundle, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UserError, match=r"ctranslate2 is not installed; pip install 'seq2seq\[ctranslate2\]'"):
+    with pytest.raises(
+        UserError, match=r"ctranslate2 is not installed; in the project's folder: pip install -e '\.\[ctranslate2\]'"
+    ):
         export_ctranslate2(tiny_bundle, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 

@@ -38,7 +38,9 @@ def import_ctranslate2() -> Any:
     try:
         import ctranslate2
     except ImportError as error:
-        raise UserError("ctranslate2 is not installed; pip install 'seq2seq[ctranslate2]'") from error
+        raise UserError(
+            "ctranslate2 is not installed; in the project's folder: pip install -e '.[ctranslate2]'"
+        ) from error
     return ctranslate2
 
 
