@@ -1,4 +1,5 @@
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ PAIRS = [
     ("Our submarine smells of cinnamon.", "Unser U-Boot riecht nach Zimt."),
     ("A tall otter paints the moon.", "Ein großer Otter malt den Mond."),
 ]
+SOURCES, TARGETS = (list(side) for side in zip(*PAIRS, strict=True))
+
+
+def text(lines: Iterable[str]) -> str:
+    """Return what a file of these lines holds."""
+    return "".join(f"{line}\n" for line in lines)
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +67,12 @@ def tiny_bundle_folder(tiny_tokenizer: Tokenizer, tmp_path_factory: pytest.TempP
     folder = tmp_path_factory.mktemp("run") / "bundle"
     save_bundle(folder, learned_by_heart(config, tiny_tokenizer))
     return folder
+
+
+@pytest.fixture
+def run(tiny_bundle_folder: Path) -> str:
+    """Return a run's folder, as a command is told of it."""
+    return str(tiny_bundle_folder.parent)
 
 
 @pytest.fixture

@@ -6,25 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PAIRS
+from conftest import SOURCES, TARGETS, text
 from typer.main import get_command
 
 from seq2seq.cli import app, main
 from seq2seq.data.gold import Gold
 from seq2seq.data.grammar import Tags, part
 from seq2seq.data.words import Alignment
-
-SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
-COMMAND = [sys.executable, "-c", "from seq2seq.cli import main; main()"]
-
-
-def text(lines):
-    return "".join(f"{line}\n" for line in lines)
-
-
-@pytest.fixture
-def run(tiny_bundle_folder):
-    return str(tiny_bundle_folder.parent)
 
 
 @pytest.fixture
@@ -150,7 +138,7 @@ def test_precision_is_a_choice(seq2seq, run, precision):
 def test_an_exported_model_translates_with_its_engine(seq2seq, run, tmp_path):
     folder = tmp_path / "exported"
     assert seq2seq("export", run, "--format", "ctranslate2", "-o", folder)[0] == 0
-    lines = text(english for english, _ in PAIRS)
+    lines = text(SOURCES)
     native = seq2seq("translate", run, "--scores", stdin=lines)
     exported = seq2seq("translate", folder, "--engine", "ctranslate2", "--scores", stdin=lines)
     assert exported == native

@@ -9,19 +9,9 @@ import sys
 import time
 
 import pytest
-from conftest import PAIRS
+from conftest import SOURCES, TARGETS, text
 
-SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
 COMMAND = [sys.executable, "-c", "from seq2seq.cli import main; main()"]
-
-
-def text(lines):
-    return "".join(f"{line}\n" for line in lines)
-
-
-@pytest.fixture
-def run(tiny_bundle_folder):
-    return str(tiny_bundle_folder.parent)
 
 
 def test_bytes_are_the_same_under_any_locale(run, tmp_path):

@@ -119,8 +119,8 @@ class RNNEncoder(Encoder):
         return EncoderOutput(values, padding_mask(src_lengths, src.shape[1]), summary)
 
 
-def word_vectors(vocab_size: int, size: int, std: float = 1.0) -> nn.Embedding:
-    """Return normally distributed word vectors."""
+def word_vectors(vocab_size: int, size: int, std: float) -> nn.Embedding:
+    """Return word vectors drawn from N(0, std^2)."""
     vectors = nn.Embedding(vocab_size, size)
     nn.init.normal_(vectors.weight, std=std)
     return vectors

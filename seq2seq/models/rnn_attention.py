@@ -42,7 +42,7 @@ class AttentionMemory(NamedTuple):
 
 # ---- Bahdanau, Cho, Bengio (2015): attend, then update ----
 
-# Word vectors start small, as in the paper (appendix B.1 has 0.01): from the 1 of torch's this model learns slower.
+# Word vectors start small, as in the paper (appendix B.1 has 0.01): with torch's 1 this model learns slower.
 # Luong's learns slower from 0.1; docs/performance.md has what was measured.
 _EMBEDDING_STD = 0.1
 

@@ -148,7 +148,10 @@ def both(d: Derivation, case: int) -> NounPhrase:
 
 
 def somebody(d: Derivation, case: int, pronouns: float, subject: int = ER, of: Verb | None = None) -> NounPhrase:
-    """A person who is not the subject, which has the given person: a pronoun, a name or a noun; object of a verb."""
+    """A person who is not the subject, which has the given person: a pronoun, a name or a noun.
+
+    `of`: the verb whose object it is, if it is one.
+    """
     chance = d.rng.random() - pronouns
     if chance < 0:
         return pronoun(d, d.pick(OBJECT_PRONOUNS[subject]), case)
