@@ -166,6 +166,11 @@ def test_columns_of_a_table_give_pairs(tmp_path: Path) -> None:
     assert list(ParallelText(table, table, (2, 0)).pairs()) == [("eins", "web"), ("zwei", "book")]
 
 
+def test_a_blank_line_of_a_table_is_a_blank_pair(tmp_path: Path) -> None:
+    table = write(tmp_path / "a.tsv", "one\teins\n \n\ntwo\tzwei\n")
+    assert list(ParallelText(table, table, (0, 1)).pairs()) == [("one", "eins"), ("", ""), ("", ""), ("two", "zwei")]
+
+
 def test_a_table_line_with_too_few_columns_is_an_error(tmp_path: Path) -> None:
     table = write(tmp_path / "a.tsv", "one\teins\ntwo\n")
     with pytest.raises(UserError, match=r"a\.tsv, line 2: 1 columns, but data.tsv_columns=\[0, 1\]"):

@@ -109,6 +109,9 @@ class ParallelText:
 
     def _column_pairs(self, columns: tuple[int, int], counts: Counter[str] | None) -> Iterator[tuple[str, str]]:
         for number, line in enumerate(read_lines(self.src, counts), start=1):
+            if not line.strip():
+                yield "", ""
+                continue
             cells = line.split("\t")
             if len(cells) <= max(columns):
                 raise UserError(

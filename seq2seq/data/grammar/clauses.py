@@ -138,8 +138,8 @@ TENSES = {
 BE_VERB = EnglishVerb("be", "is", "was", "been", "being")
 SEIN_VERB = GermanVerb("", False, "sein", "zu sein", "gewesen", "sein", SEIN, WAR, "sei")
 GEBEN_VERB = german_verb("geben, gibt, gab, hat gegeben")
-COPULA = Verb("be", BE_VERB, SEIN_VERB, ("person",), "copula", (), None, "", True, False, False, False, False)
-THERE_IS = Verb("there be", BE_VERB, GEBEN_VERB, (), "exist", (), None, "", True, False, False, False, False)
+COPULA = Verb("be", BE_VERB, SEIN_VERB, ("person",), "copula", (), stative=True)
+THERE_IS = Verb("there be", BE_VERB, GEBEN_VERB, (), "exist", (), stative=True)
 PAST_TENSES = {"past", "past progressive", "could", "had to", "wanted to", "was allowed", "passive"}
 
 

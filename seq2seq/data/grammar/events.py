@@ -270,9 +270,12 @@ def _direct_object(d: Derivation, clause: Clause, given: Actor | None) -> None:
 
 
 def _denied(d: Derivation, clause: Clause, noun: Noun) -> NounPhrase:
-    """He does not buy a book, books, bread - kein Buch, keine Bücher, kein Brot; the book - das Buch nicht."""
-    kind = d.pick((*KNOWN, "a", "a", "a", "a", "a", "a"))
-    leaf = d.leaf() if kind == "a" and not noun.unarticled else 0
+    """He does not buy a book, books, bread - kein Buch, keine Bücher, kein Brot; the book - das Buch nicht.
+
+    Without an article: speaks no Latin - kein Latein, but does not play football - spielt nicht Fußball.
+    """
+    kind = "a" if noun.unarticled else d.pick((*KNOWN, "a", "a", "a", "a", "a", "a"))
+    leaf = d.leaf() if kind == "a" and (not noun.unarticled or "language" in noun.classes) else 0
     if leaf:
         clause.put("negation", Phrase([Token("not", (leaf,))], []))
     return noun_phrase(d, noun, ACC, determiners=(kind,), negation=leaf, modifiers="adjectives")
@@ -363,12 +366,10 @@ def _circumstance(d: Derivation, clause: Clause) -> None:
 
 
 def _can_be_placed(clause: Clause) -> bool:
-    """Whether a place would be about the event: not if it goes somewhere, or its object is a place itself."""
+    """Whether a place would be about the event: not if something moves, or its object is a place itself."""
     verb = clause.verb
-    if verb.frame not in ("none", "acc", "dat", "double", "prep") or (verb.frame, verb.de.auxiliary) == (
-        "prep",
-        "sein",
-    ):
+    moving = verb.moving or (verb.frame, verb.de.auxiliary) == ("prep", "sein")
+    if moving or verb.frame not in ("none", "acc", "dat", "double", "prep"):
         return False
     objects = (np.noun for name, np in clause.nominals.items() if name not in ("he", "subject"))
     return all(noun is None or noun.classes.isdisjoint(PLACES) for noun in objects)

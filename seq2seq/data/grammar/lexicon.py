@@ -89,13 +89,14 @@ class Verb:
     subjects: tuple[str, ...]
     frame: str  # none, acc, dat, double, prep, goal, far, place, put, swap, that, whether, to
     objects: tuple[str, ...]
-    preposition: Preposition | None
-    use: str  # for place and put: which prepositions tell where
-    stative: bool  # no progressive, no imperative
-    ambiguous: bool  # another German verb translates the same English one elsewhere
-    same_past: bool  # put: past and present differ only in the third person
-    phrasal: bool  # turn on
-    tool: bool  # done with an instrument
+    preposition: Preposition | None = None
+    use: str = ""  # for place and put: which prepositions tell where
+    stative: bool = False  # no progressive, no imperative
+    ambiguous: bool = False  # another German verb translates the same English one elsewhere
+    same_past: bool = False  # put: past and present differ only in the third person
+    phrasal: bool = False  # turn on
+    tool: bool = False  # done with an instrument
+    moving: bool = False  # somebody or something goes along, so that upstairs would say whither
 
 
 class Adverbial(NamedTuple):
@@ -300,7 +301,8 @@ class Lexicon:
             kind, objects = head, rest
         return Verb(
             en.base, en, german_verb(german), self._expand(subjects), kind, self._expand(objects), preposition, use,
-            "state" in flags, False, en.past == en.base, " " in en.base, "tool" in flags,
+            stative="state" in flags, same_past=en.past == en.base, phrasal=" " in en.base, tool="tool" in flags,
+            moving="moving" in flags,
         )  # fmt: skip
 
 

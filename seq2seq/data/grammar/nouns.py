@@ -41,19 +41,8 @@ BELONGINGS = (
     "home", "room", "motor", "cycle", "boats", "idea", "garden", "office", "garage",
 )  # fmt: skip
 OUTFIT = (
-    "hat",
-    "coat",
-    "jacket",
-    "dress",
-    "scarf",
-    "cap",
-    "tie",
-    "suit",
-    "jumper",
-    "rucksack",
-    "umbrella",
-    "suitcase",
-)
+    "hat", "coat", "jacket", "dress", "scarf", "cap", "tie", "suit", "jumper", "rucksack", "umbrella", "suitcase",
+)  # fmt: skip
 # Of what a thing can be the part or quality: the roof of the house.
 WHOLES = {
     "roof": ("building",), "door": ("building", "room"), "window": ("building", "room"), "entrance": ("building",),

@@ -120,6 +120,7 @@ CONTRACTIONS = {
     ("in", "dem"): "im", ("an", "dem"): "am", ("zu", "dem"): "zum", ("zu", "der"): "zur",
     ("bei", "dem"): "beim", ("von", "dem"): "vom", ("in", "das"): "ins", ("an", "das"): "ans",
 }  # fmt: skip
+MELTED = frozenset(CONTRACTIONS.values())
 
 
 def article(word: str) -> str:
@@ -158,7 +159,7 @@ def prepositional(d: Derivation, preposition: Preposition, inner: NounPhrase) ->
 
 
 def contract(d: Derivation, preposition: Phrase, inner: Phrase) -> Phrase:
-    """The two in a row, melted where German melts them; not before a noun that a relative clause picks out."""
+    """The two in a row, melted where German melts them."""
     short = CONTRACTIONS.get((preposition.de[-1].form, inner.de[0].form))
     if short is None:
         return join(preposition, inner)
