@@ -84,7 +84,8 @@ print(memory_and_threads(os.getpid())[0] - before)
 def test_batches_of_ever_new_shapes_leave_no_kernels_behind() -> None:
     command = [sys.executable, "-c", _MULTIPLY, str(Path(__file__).parent)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(result.stdout) < _MOST_GROWTH
+    # A cache of 1,024 grows by 330 MiB here; one of 16 stays, but the heap below it may move by 30.
+    assert int(result.stdout) < 64 * 1024
 
 
 _TRANSLATE = """
