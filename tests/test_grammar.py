@@ -256,6 +256,25 @@ def test_a_language_is_denied_with_kein_and_a_game_with_nicht():
 
 
 @pytest.mark.parametrize(
+    ("why", "pattern"),
+    [
+        ("the reader cannot tell könnte from konnte", r"\b[Cc]ould\b"),
+        ("a question for a time does not take the perfect", r"^When (have|has) "),
+        ("a question needs its word", r"^(English|French|Spanish) (do|does|did|has|have|can) "),
+        ("not all?", r"^(All the|Every) ((?!that|who|day|week|year|eve|morn|summ)\w+ ){2,4}(not|cannot)\b"),
+        ("on no day?", r"^\w+( \w+)? (not|cannot) ((?!that|wh)\w+ )+every (day|evening|morning|week|year)"),
+        ("present or past?", r"^(We|I|You|They) (usually |often )?(read|put|cut)\b"),
+        ("whither, or where?", r"^Where (do|does|did|will|has|have) [^,]*\b(run|drive|hike)\?"),
+        ("getroffen would be hit", r"\b(was|were) met\b"),
+        ("whose?", r"\b(She|Anna|Maria) (likes|liked) her\b"),
+    ],
+)  # fmt: skip
+def test_nothing_is_said_that_has_two_readings_or_none(why, pattern):
+    for pair in sentences(20_000):
+        assert not re.search(pattern, pair.src), why
+
+
+@pytest.mark.parametrize(
     ("thing", "put_on", "take_off"),
     [("hat", "aufsetzen", "absetzen"), ("tie", "umbinden", "ablegen"), ("coat", "anziehen", "ausziehen")],
 )

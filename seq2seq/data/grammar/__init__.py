@@ -19,7 +19,7 @@ with that the phenomena it shows and the right word alignment. Read the files in
 **English to German is a function**: a sentence has one right translation. "You" is one friend (du). The simple past is
 the Präteritum, the present perfect the Perfekt; the progressive adds gerade. Every adverbial has one place. "Teacher"
 and the like are men. "It" stands for the subject, unless what is said of it can only be true of something else. A verb
-whose past looks like its present (put, read) is used in the past only where its missing -s gives it away. A word with
+whose past looks like its present (put, read) is used in either only where the -s of the third person tells. A word with
 two translations (know, like, put, work, where, when) is one where its companions decide.
 
 German to English is not a function: ihr is her or their, sie (object) her or them, muss must or has to, wenn when or

@@ -95,7 +95,7 @@ TENSES = {
         Tense("progressive", "", 4, BE, "gerund", None, "present", adverb="gerade", tag="progressive"),
         Tense("past progressive", "", 2, WAS, "gerund", None, "past", adverb="gerade", tag="progressive"),
         Tense("can", "future", 3, ("can",) * 5, "base", KOENNEN, "infinitive", tag="modal"),
-        Tense("could", "past", 2, ("could",) * 5, "base", KONNTE, "infinitive", tag="modal"),
+        Tense("was able", "past", 2, WAS, "base", KONNTE, "infinitive", ("able",), to=True, tag="modal"),
         Tense("must", "future", 3, ("must",) * 5, "base", MUESSEN, "infinitive", tag="modal"),
         Tense("had to", "past", 1, None, "base", MUSSTE, "infinitive", light=HAVE_TO, to=True, tag="modal"),
         Tense("has to", "future", 1, None, "base", MUESSEN, "infinitive", light=HAVE_TO, to=True, tag="modal"),
@@ -140,7 +140,7 @@ SEIN_VERB = GermanVerb("", False, "sein", "zu sein", "gewesen", "sein", SEIN, WA
 GEBEN_VERB = german_verb("geben, gibt, gab, hat gegeben")
 COPULA = Verb("be", BE_VERB, SEIN_VERB, ("person",), "copula", (), stative=True)
 THERE_IS = Verb("there be", BE_VERB, GEBEN_VERB, (), "exist", (), stative=True)
-PAST_TENSES = {"past", "past progressive", "could", "had to", "wanted to", "was allowed", "passive"}
+PAST_TENSES = {"past", "past progressive", "was able", "had to", "wanted to", "was allowed", "passive"}
 
 
 @dataclass

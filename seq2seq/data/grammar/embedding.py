@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from seq2seq.data.grammar.clauses import PAST_TENSES, TENSES, Clause, Tense, arrange, between_commas
-from seq2seq.data.grammar.events import PLAIN_FRAMES, Actor, event
+from seq2seq.data.grammar.events import PLAIN_FRAMES, Actor, event, narrative_verb
 from seq2seq.data.grammar.lexicon import Noun, is_held_out
 from seq2seq.data.grammar.morphology import ACC, DAT, ER, GEN, NOM, RELATIVE
 from seq2seq.data.grammar.phrases import MELTED, Derivation, NounPhrase, Phrase, join
 from seq2seq.data.grammar.states import description, existence, passive, weather
-from seq2seq.data.grammar.times import time_phrase
+from seq2seq.data.grammar.times import repeated, time_phrase
 
 
 @contextmanager
@@ -154,7 +154,9 @@ def _reported(d: Derivation, time: str) -> Clause:
     modify(d, clause)
     timed = clause.tense.time and not clause.timeless and clause.fields.keys().isdisjoint(("tail", "adverb"))
     if timed and d.chance(d.style.time * 0.5):
-        clause.put("time", time_phrase(d, clause.tense.time))
+        phrase = time_phrase(d, clause.tense.time)
+        if not (clause.negated and repeated(phrase)):
+            clause.put("time", phrase)
     return clause
 
 
@@ -173,7 +175,8 @@ def _indirect_question(d: Derivation, time: str) -> Clause:
         clause.put("opener", d.words(("where",), ("wo",)))
         del clause.fields["place"]
     else:
-        clause = event(d, time=time, plain=True, frames=("none", "acc"))
+        tense = TENSES["past" if time == "past" else d.pick(("past", "present", "future"))]  # not the perfect
+        clause = event(d, verb=narrative_verb(d), tense=tense, plain=True)
         clause.put("opener", d.words(("when",), ("wann",)))
         d.tags.add("sense")
     return clause

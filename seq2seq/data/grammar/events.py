@@ -32,7 +32,7 @@ FRAME_TAGS = {
     "prep": "prepositional_object", "goal": "direction", "far": "direction", "place": "location", "put": "direction",
     "swap": "role_swap", "that": "complement", "whether": "complement", "to": "infinitive",
 }  # fmt: skip
-PLACES = ("building", "room", "area", "surface", "site", "town", "nature")
+PLACES = ("building", "room", "area", "surface", "grass", "site", "town", "nature")
 SUBJECT_PRONOUNS = ("I", "you", "he", "she", "we", "they", "he", "she")
 # Whom one can see: not oneself.
 OBJECT_PRONOUNS = {
@@ -80,7 +80,8 @@ def event(
     clause = Clause(verb, tense, doer.person, doer.person, doer.head, timeless=verb.stative)
     clause.put("he" if doer.pronoun else "subject", doer)
     if not plain:
-        clause.negated = tense.tag not in ("progressive", "gern", "pluperfect", "infinitive") and d.chance(0.13)
+        deniable = tense.tag not in ("progressive", "gern", "pluperfect", "infinitive") and not _of_all(doer)
+        clause.negated = deniable and d.chance(0.13)
         if not clause.negated and verb.frame not in ("that", "whether", "to"):
             _adverb(d, clause)
     _arguments(d, clause, object)
@@ -93,6 +94,20 @@ def event(
     return clause
 
 
+def narrative_verb(d: Derivation) -> Verb:
+    """A verb whose past differs from its present in every person."""
+    pool = d.lexicon.verbs_that(PLAIN_FRAMES)
+    verb = pool.draw(d.rng)
+    while verb.same_past:
+        verb = pool.draw(d.rng)
+    return verb
+
+
+def _of_all(subject: NounPhrase) -> bool:
+    """Whether it speaks of all there are: "all the doctors do not sleep" would say that some do, or that none does."""
+    return bool(subject.phrase.en) and subject.phrase.en[0].form in ("all", "every")
+
+
 def _tense(d: Derivation, verb: Verb, person: int, time: str, human: bool) -> Tense:
     """A tense that the verb and the subject allow."""
     for _ in range(20):
@@ -103,8 +118,8 @@ def _tense(d: Derivation, verb: Verb, person: int, time: str, human: bool) -> Te
             continue
         if tense.tag and (verb.frame == "swap" or (tense.tag == "perfect" and verb.stative)):
             continue
-        if verb.same_past and tense.name == "past" and person != ER:
-            continue  # "they put" is always the present, so that each form has one reading
+        if verb.same_past and tense.name in ("past", "present") and person != ER:
+            continue  # "they put" would be the one or the other
         return tense
     return TENSES["perfect" if verb.same_past or time != "past" else "past"]
 
@@ -283,7 +298,9 @@ def _denied(d: Derivation, clause: Clause, noun: Noun) -> NounPhrase:
 
 def _trade_places(d: Derivation, clause: Clause) -> None:
     """I like the house - Das Haus gefällt mir: who likes is the subject in English, a dative in German."""
-    liked = noun_phrase(d, draw_object(d, clause.verb), NOM, determiners=KNOWN, modifiers="genitive")
+    # No possessive: in "she likes her house" it would be hers, but "ihr Haus gefällt ihr" names somebody else's first.
+    kinds = [kind for kind in KNOWN if kind not in ("his", "her", "their")]
+    liked = noun_phrase(d, draw_object(d, clause.verb), NOM, determiners=kinds, modifiers="genitive")
     name = "he" if "he" in clause.fields else "subject"
     who = clause.fields.pop(name)
     clause.put("he", Phrase(who.en if name == "he" else [], []))
@@ -305,17 +322,20 @@ def located(d: Derivation, use: str) -> Phrase:
     return prepositional(d, preposition, inner)
 
 
-def place(d: Derivation, use: str = "where") -> Phrase:
-    """Where: in the garden - im Garten (dative), in Vienna, at home - zu Hause."""
-    if use in ("where", "home"):
+def place(d: Derivation, use: str = "") -> Phrase:
+    """Where: in the garden - im Garten (dative), in Vienna, at home - zu Hause.
+
+    Without a `use` it is a circumstance, and not upstairs: "sold the hats upstairs" might be those that are there.
+    """
+    if use in ("", "where", "home"):
         chance = d.rng.random()
         if chance < 0.12:
-            adverb = d.lexicon.adverbials("where").draw(d.rng)
+            adverb = d.lexicon.adverbials("where", "" if use else "anywhere").draw(d.rng)
             return d.words(adverb.en, adverb.de, "adverb")
         if chance < 0.24:
             city = d.lexicon.adverbials("city").draw(d.rng)
             return join(d.words(("in",), ("in",)), d.words(city.en, city.de, "name"))
-    return located(d, use)
+    return located(d, use or "where")
 
 
 def goal(d: Derivation, use: str) -> Phrase:

@@ -119,7 +119,7 @@ def _by_distance(measure: str, far: Rule) -> Callable[[random.Random], Iterator[
 
 def _wide_bracket(d: Derivation) -> tuple[Phrase, str]:
     """Much between the auxiliary and the end of the clause."""
-    tense = d.pick(("perfect", "future", "must", "can", "would like", "wanted to", "could"))
+    tense = d.pick(("perfect", "future", "must", "can", "would like", "wanted to", "was able"))
     clause = event(d, frames=("double", "put", "acc", "prep"), tense=TENSES[tense])
     if TENSES[tense].time:
         clause.put("time", time_phrase(d, TENSES[tense].time))

@@ -25,18 +25,18 @@ class Situation(NamedTuple):
     of_object: tuple[str, ...]
 
 
-_EXHAUSTED = ("tired", "weak", "sick", "nervous", "hungry", "thirsty", "lazy")
+_EXHAUSTED = ("tired", "sick", "nervous", "hungry", "thirsty", "lazy")
 _BULKY = ("big", "wide", "long", "thick")
 SITUATIONS = (
     Situation("cross", ("animal",), ("way", "river"), _EXHAUSTED, ("wide", "dangerous", "slippery", "steep", "deep")),
     Situation("eat", ("animal",), ("food",), ("tired", "sick", "nervous", "lazy", "excited"),
-              ("salty", "sour", "bitter", "spicy", "hot", "sweet", "cold", "hard")),
+              ("salty", "sour", "bitter", "spicy", "sweet", "hard")),
     Situation("fit into", ("thing", "clothes"), ("container",), _BULKY, ("small", "narrow", "short")),
     Situation("fit through", ("furniture",), ("opening",), _BULKY, ("small", "narrow", "low")),
     Situation("cross", ("motor",), ("bridge",), ("heavy", "slow"), ("narrow", "slippery", "steep")),
     Situation("climb", ("animal",), ("tall", "mountain", "roof", "tower"), _EXHAUSTED, ("high", "steep")),
     Situation("pull", ("mount",), ("carriage", "sledge", "boats"), _EXHAUSTED, ("heavy", "big")),
-    Situation("reach", ("animal",), ("island", "mountain", "village"), ("tired", "weak", "slow"), ("distant",)),
+    Situation("reach", ("animal",), ("island", "mountain", "village"), ("tired", "weak", "slow"), ("remote",)),
 )  # fmt: skip
 
 

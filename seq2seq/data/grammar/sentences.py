@@ -7,15 +7,15 @@ from itertools import accumulate
 
 from seq2seq.data.grammar.clauses import TENSES, Clause, Tense, arrange, between_commas
 from seq2seq.data.grammar.embedding import modify, one_deeper, report, simple_clause, with_infinitive
-from seq2seq.data.grammar.events import PLAIN_FRAMES, Actor, draw_object, event, reference
-from seq2seq.data.grammar.lexicon import Verb, load_lexicon
+from seq2seq.data.grammar.events import PLAIN_FRAMES, Actor, draw_object, event, narrative_verb, reference
+from seq2seq.data.grammar.lexicon import load_lexicon
 from seq2seq.data.grammar.morphology import ACC, DAT, DU, ER
 from seq2seq.data.grammar.nouns import noun_phrase
 from seq2seq.data.grammar.pair import Pair, realise
 from seq2seq.data.grammar.phrases import COMMA, Derivation, NounPhrase, Phrase, Style, Token, join
 from seq2seq.data.grammar.riddles import ask, draw_riddle
 from seq2seq.data.grammar.states import state_of_mind, weather
-from seq2seq.data.grammar.times import time_phrase
+from seq2seq.data.grammar.times import repeated, time_phrase
 
 Rule = Callable[[Derivation], tuple[Phrase, str]]  # the sentence, and what closes it
 
@@ -47,7 +47,7 @@ def _opening(d: Derivation, clause: Clause) -> Phrase | None:
         last = "tail" not in fields
         if d.chance(d.style.time if last else d.style.time * 0.4):
             phrase = time_phrase(d, tense.time)
-            if not last or d.chance(d.style.front):
+            if not last or d.chance(d.style.front) or (clause.negated and repeated(phrase)):
                 return phrase
             clause.put("time", phrase)
             return None
@@ -92,7 +92,7 @@ def complex_sentence(d: Derivation) -> tuple[Phrase, str]:
     """
     english, german = CONJUNCTIONS[int(d.rng.random() * len(CONJUNCTIONS))]
     past = german == "als" or (german != "wenn" and d.chance(0.6))
-    main = event(d, verb=_narrative(d), tense=_tense(d, past), plain=german == "als" or d.chance(0.6))
+    main = event(d, verb=narrative_verb(d), tense=_tense(d, past), plain=german == "als" or d.chance(0.6))
     if english == ("when",):
         d.tags.add("sense")
     if german == "wenn":
@@ -117,15 +117,6 @@ def _tense(d: Derivation, past: bool) -> Tense:
     return TENSES["past" if past else "future" if d.chance(0.35) else "present"]
 
 
-def _narrative(d: Derivation) -> Verb:
-    """A verb whose past differs from its present in every person."""
-    pool = d.lexicon.verbs_that(PLAIN_FRAMES)
-    verb = pool.draw(d.rng)
-    while verb.same_past:
-        verb = pool.draw(d.rng)
-    return verb
-
-
 def _circumstances(d: Derivation, main: Clause, tense: Tense, conjunction: str) -> Clause:
     """The clause after the conjunction: about the same person, who may be in some state, or about something else."""
     reason = conjunction in ("weil", "obwohl")
@@ -143,7 +134,7 @@ def _circumstances(d: Derivation, main: Clause, tense: Tense, conjunction: str) 
             return event(d, verb=verb, subject=actor, tense=tense, plain=plain)
     elif reason and d.chance(0.15):
         return weather(d, "past" if tense.name == "past" else "not past")
-    return event(d, verb=_narrative(d), tense=tense, plain=plain)
+    return event(d, verb=narrative_verb(d), tense=tense, plain=plain)
 
 
 # Coordination ----------------------------------------------------------------------------------------------------
@@ -167,7 +158,7 @@ def coordinated(d: Derivation) -> tuple[Phrase, str]:
 def shared_subject(d: Derivation) -> tuple[Phrase, str]:
     """He came home and fell asleep - Er kam nach Hause und schlief ein: one subject, two predicates."""
     tense = TENSES["past" if d.chance(0.6) else "present"]
-    first = event(d, verb=_narrative(d), tense=tense, plain=True)
+    first = event(d, verb=narrative_verb(d), tense=tense, plain=True)
     who = first.nominals.get("he") or first.nominals["subject"]
     noun = who.noun or d.lexicon.person
     pool = d.lexicon.verbs_that(PLAIN_FRAMES, noun)
@@ -210,14 +201,17 @@ def wh_question(d: Derivation) -> tuple[Phrase, str]:
         d.tags.add("sense")
         pool = d.lexicon.verbs_that(("place",) if kind == "where" else ("goal", "far"), d.lexicon.person)
         verb = pool.draw(d.rng)
-        while verb.name == "come":  # "where does he come" asks for whence
+        while verb.frame == "goal" and verb.name != "go":  # "where does he come, run" asks for whence, or for the place
             verb = pool.draw(d.rng)
         clause = event(d, verb=verb, plain=True)
         del clause.fields["place" if kind == "where" else "goal"]
         clause.put("front", d.words(("where",), ("wo" if kind == "where" else "wohin",)))
+    elif kind == "when":  # not with the perfect
+        clause = event(d, verb=narrative_verb(d), tense=_tense(d, d.chance(0.6)), plain=True)
+        clause.put("front", d.words(("when",), ("wann",)))
     else:
         clause = event(d, frames=("none", "acc", "goal", "dat", "double"), plain=True)
-        clause.put("front", d.words((kind,), ("wann" if kind == "when" else "warum",)))
+        clause.put("front", d.words(("why",), ("warum",)))
     return arrange(d, clause, "question", "inverted"), "?"
 
 
@@ -230,6 +224,8 @@ def _object_asked(d: Derivation, kind: str) -> Clause:
         verb = pool.draw(d.rng)
     noun = draw_object(d, verb)
     case = DAT if verb.frame == "dat" else ACC
+    if noun.unarticled:  # what does she speak: these take no "which"
+        kind = "what"
     if kind == "what" and "person" in noun.classes:
         phrase = d.words(("whom",), ("wem" if case == DAT else "wen",))
         np = NounPhrase(phrase, ER, phrase.de[0], pronoun=True)

@@ -133,7 +133,7 @@ def passive(d: Derivation) -> Clause:
     """The house was built by the king - Das Haus wurde vom König gebaut."""
     lexicon = d.lexicon
     verb = lexicon.verbs_that(("acc",), lexicon.person).draw(d.rng)
-    while verb.stative or verb.phrasal or verb.name in ("play", "learn", "speak"):
+    while verb.stative or verb.phrasal or verb.name in ("play", "learn", "speak", "meet"):
         verb = lexicon.verbs_that(("acc",), lexicon.person).draw(d.rng)
     noun = draw_object(d, verb)
     while noun.unarticled:

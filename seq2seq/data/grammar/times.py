@@ -38,6 +38,11 @@ def time_phrase(d: Derivation, time: str) -> Phrase:
     return _distance(d, time)
 
 
+def repeated(phrase: Phrase) -> bool:
+    """Whether it is every day, whose place decides what is denied: not every day, or on no day."""
+    return phrase.en[0].form == "every"
+
+
 def _distance(d: Derivation, time: str) -> Phrase:
     """Two days ago - vor zwei Tagen; in two days - in zwei Tagen."""
     d.tags.add("number")
