@@ -100,9 +100,9 @@ from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.translator import Translator
 translator = Translator.from_bundle(load_bundle(Path(sys.argv[1])))
 words = "otter moon bread robot violin pears green tall".split()
-lines = (" ".join(words[i * k % 8] for k in range(1, 2 + i % 7)) for i in range(20_000))
+lines = (" ".join(words[i * k % 8] for k in range(1, 2 + i % 7)) for i in range(5 * 4096))
 for number, _ in enumerate(translator.translate(lines), start=1):
-    if number % 4000 == 0:
+    if number % 4096 == 0:  # the lines that are sorted and translated together
         print(*memory_and_threads(os.getpid()), flush=True)
 """
 
