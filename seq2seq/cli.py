@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from seq2seq import studies
+from seq2seq.comparison import commands
 from seq2seq.data.corpus import ParallelText, read_lines
 from seq2seq.data.words import word_spans
 from seq2seq.errors import Interrupted, UserError
@@ -36,9 +36,9 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at data, or write it.")
 app.add_typer(data_app, name="data")
-app.add_typer(studies.challenge, name="challenge")
-app.command()(studies.compare)
-app.command()(studies.speed)
+app.add_typer(commands.challenge, name="challenge")
+app.command()(commands.compare)
+app.command()(commands.speed)
 
 
 class Engine(Enum):

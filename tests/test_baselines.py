@@ -1,6 +1,6 @@
 import pytest
 
-from seq2seq.baselines import NearestNeighbour, WordForWord, copy, trivial_baselines
+from seq2seq.comparison.baselines import NearestNeighbour, WordForWord, copy, trivial_baselines
 from seq2seq.data.ibm_model1 import IbmModel1
 
 PAIRS = [

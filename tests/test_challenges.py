@@ -5,8 +5,15 @@ from conftest import PAIRS
 from test_comparison import REFERENCES, SOURCES, write_run
 from toy import bigram_model
 
-from seq2seq.challenges import beams, data_sizes, lengths, rare_words, search_errors
-from seq2seq.challenges_text import beams_text, data_sizes_text, lengths_text, rare_words_text, search_errors_text
+from seq2seq.comparison.challenges import beams, data_sizes, lengths, rare_words, search_errors
+from seq2seq.comparison.challenges_text import (
+    beams_text,
+    data_sizes_text,
+    lengths_text,
+    rare_words_text,
+    search_errors_text,
+)
+from seq2seq.comparison.runs import ScoredText
 from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.data.words import Alignment
 from seq2seq.errors import UserError
@@ -14,7 +21,6 @@ from seq2seq.evaluation import corpus_scores
 from seq2seq.inference.bundle import Preprocessing
 from seq2seq.inference.search import SearchConfig
 from seq2seq.inference.translator import Translator
-from seq2seq.runs import ScoredText
 
 TEXTS, TARGETS = map(list, zip(*PAIRS, strict=True))
 X, Y, Z = 300, 301, 302  # three pieces

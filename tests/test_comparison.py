@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import yaml
 
-from seq2seq.comparison import compare, spread
-from seq2seq.comparison_text import comparison_text
+from seq2seq.comparison.compare import compare, spread
+from seq2seq.comparison.compare_text import comparison_text
+from seq2seq.comparison.predictions import Rung
+from seq2seq.comparison.runs import open_run
 from seq2seq.errors import UserError
 from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scores
-from seq2seq.predictions import Rung
-from seq2seq.runs import open_run
 
 REFERENCES = [f"sentence number {n} has {n + 3} little words" for n in range(40)]
 SOURCES = ["a " * (1 + n % 12) + f"x{n}" for n in range(40)]

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from seq2seq.comparison.predictions import Rung, read_rungs
 from seq2seq.errors import UserError
-from seq2seq.predictions import Rung, read_rungs
 
 
 def written(folder, content):

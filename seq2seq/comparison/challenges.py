@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from seq2seq.comparison.runs import Run, ScoredText, by_label, scores_on
 from seq2seq.data.ibm_model1 import IbmModel1, words
 from seq2seq.data.tokenizer import EOS
 from seq2seq.data.words import Alignment
@@ -23,7 +24,6 @@ from seq2seq.inference.exact_search import exact_search
 from seq2seq.inference.score import score
 from seq2seq.inference.search import beam_search
 from seq2seq.inference.translator import Translator
-from seq2seq.runs import Run, ScoredText, by_label, scores_on
 
 BEAM_SIZES = (1, 2, 5, 10, 20, 50, 100)
 MAX_NODES = 10_000

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2seq.comparison.predictions import Rung, judged
+from seq2seq.comparison.runs import Point, Run, ScoredText, by_label, read_curve, read_speed, read_test, scores_on
 from seq2seq.errors import UserError
 from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scores
-from seq2seq.predictions import Rung, judged
-from seq2seq.runs import Point, Run, ScoredText, by_label, read_curve, read_speed, read_test, scores_on
 
 RESAMPLES = 1000
 SCORES = ("bleu", "chrf", "exact_match")

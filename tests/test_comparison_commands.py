@@ -13,7 +13,7 @@ from seq2seq.training.fit import fit
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("studies")
+    folder = tmp_path_factory.mktemp("comparison")
     fit(tiny_settings(folder, model=TINY["rnn"], max_epochs=1))
     return folder / "run"
 

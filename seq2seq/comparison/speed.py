@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from seq2seq.comparison.runs import SPEED
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import write_json
 from seq2seq.inference.translator import Translator
-from seq2seq.runs import SPEED
 from seq2seq.training.hardware import machine
 
 BATCH_SIZE = 64

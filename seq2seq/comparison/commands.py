@@ -15,8 +15,8 @@ from seq2seq.errors import UserError
 from seq2seq.signals import raise_interrupted
 
 if TYPE_CHECKING:
+    from seq2seq.comparison.runs import Run, ScoredText
     from seq2seq.inference.translator import Translator
-    from seq2seq.runs import Run, ScoredText
 
 challenge = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask what a trained model finds hard.")
 
@@ -46,10 +46,10 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare runs: scores with intervals, lengths, budgets, cost. Seeds with one label make one row. Markdown."""
-    from seq2seq.baselines import trivial_baselines
-    from seq2seq.comparison import compare as compared
-    from seq2seq.comparison_text import comparison_text
-    from seq2seq.predictions import read_rungs
+    from seq2seq.comparison.baselines import trivial_baselines
+    from seq2seq.comparison.compare import compare as compared
+    from seq2seq.comparison.compare_text import comparison_text
+    from seq2seq.comparison.predictions import read_rungs
 
     opened = _opened(runs)
     found = compared(
@@ -68,8 +68,8 @@ def speed(
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast runs translate, in turns, and keep it in RUN/speed.json, for `compare`."""
+    from seq2seq.comparison.speed import BATCH_SIZE, keep_speed, measure_speed
     from seq2seq.report import markdown_table
-    from seq2seq.speed import BATCH_SIZE, keep_speed, measure_speed
 
     opened = _opened(runs)
     texts = [_text(run, None) for run in opened]
@@ -106,8 +106,8 @@ def beams(
     as_json: AsJson = False,
 ) -> None:
     """Translate with beams of 1 to 100, with and without length normalisation."""
-    from seq2seq import challenges
-    from seq2seq.challenges_text import beams_text
+    from seq2seq.comparison import challenges
+    from seq2seq.comparison.challenges_text import beams_text
 
     opened = _opened([run])[0]
     text = _text(opened, test_set)
@@ -129,8 +129,8 @@ def search_errors(
     as_json: AsJson = False,
 ) -> None:
     """Count the sentences whose most probable translation the beam misses, by exact search."""
-    from seq2seq import challenges
-    from seq2seq.challenges_text import search_errors_text
+    from seq2seq.comparison import challenges
+    from seq2seq.comparison.challenges_text import search_errors_text
 
     opened = _opened([run])[0]
     sources = _text(opened, test_set).src[:first]
@@ -142,8 +142,8 @@ def search_errors(
 @challenge.command()
 def lengths(runs: RunFolders, test_set: TestSet = None, as_json: AsJson = False) -> None:
     """Score translations by the length of their sources."""
-    from seq2seq import challenges
-    from seq2seq.challenges_text import lengths_text
+    from seq2seq.comparison import challenges
+    from seq2seq.comparison.challenges_text import lengths_text
 
     found = {
         str(run.folder): challenges.lengths(_text(run, test_set), lowercase=run.lowercase) for run in _opened(runs)
@@ -154,8 +154,8 @@ def lengths(runs: RunFolders, test_set: TestSet = None, as_json: AsJson = False)
 @challenge.command("rare-words")
 def rare_words(run: RunFolder, test_set: TestSet = None, as_json: AsJson = False) -> None:
     """Ask for words by how often they stand in the training text."""
-    from seq2seq import challenges
-    from seq2seq.challenges_text import rare_words_text
+    from seq2seq.comparison import challenges
+    from seq2seq.comparison.challenges_text import rare_words_text
     from seq2seq.data.gold import read_gold
 
     opened = _opened([run])[0]
@@ -169,8 +169,8 @@ def rare_words(run: RunFolder, test_set: TestSet = None, as_json: AsJson = False
 @challenge.command("data-size")
 def data_size(runs: RunFolders, test_set: TestSet = None, as_json: AsJson = False) -> None:
     """Set runs side by side by how many pairs they were trained on, as `experiment=data_size` makes them."""
-    from seq2seq import challenges
-    from seq2seq.challenges_text import data_sizes_text
+    from seq2seq.comparison import challenges
+    from seq2seq.comparison.challenges_text import data_sizes_text
 
     opened = _opened(runs)
     name = _name(opened[0], test_set)
@@ -182,8 +182,8 @@ def data_size(runs: RunFolders, test_set: TestSet = None, as_json: AsJson = Fals
 
 
 def _opened(folders: Sequence[Path]) -> "list[Run]":
+    from seq2seq.comparison.runs import open_run
     from seq2seq.config import read_settings
-    from seq2seq.runs import open_run
 
     found = [open_run(run, read_settings(run / "config.yaml")) for folder in folders for run in _runs_in(folder)]
     raise_interrupted()  # all is imported, and what is written from here on is cleaned up
@@ -209,7 +209,7 @@ def _name(run: "Run", test_set: str | None) -> str:
 
 
 def _text(run: "Run", test_set: str | None) -> "ScoredText":
-    from seq2seq.runs import read_test
+    from seq2seq.comparison.runs import read_test
 
     return read_test(run, _name(run, test_set))
 
