@@ -21,7 +21,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["seq2seq"]):
-    from seq2seq.config import from_plain, read_settings
+    from seq2seq.config import from_plain
     from seq2seq.data.corpus import read_lines
     from seq2seq.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
     from seq2seq.errors import UserError
@@ -29,6 +29,7 @@ with atheris.instrument_imports(include=["seq2seq"]):
     from seq2seq.inference.search import SearchConfig
     from seq2seq.models import build_model
     from seq2seq.models.transformer import TransformerConfig
+    from seq2seq.training.config_file import read_settings
 
 SENTENCES = (
     "Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich.",

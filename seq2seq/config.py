@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import hydra
-import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -37,6 +36,7 @@ from seq2seq.models import ARCHITECTURES
 from seq2seq.signals import leave, raise_interrupted, stop_at_once
 from seq2seq.streams import complain, put, speak_utf8, unwritable
 from seq2seq.sweep import Sweep
+from seq2seq.training.config_file import read_settings
 from seq2seq.training.optim import OptimConfig
 from seq2seq.training.settings import LoggerConfig, TrainerConfig
 from seq2seq.trials import tuned
@@ -319,24 +319,6 @@ def _resumed(run: str) -> TrainConfig:
     config = from_plain(read_settings(file), overrides)
     config.run_dir = config.resume = run
     return config
-
-
-def read_settings(file: Path) -> dict[str, Any]:
-    """Read a run's config.yaml, which may come from anywhere: plain values, as this program writes them."""
-    try:
-        text = file.read_text(encoding="utf-8")
-        # What is written once can be meant a billion times.
-        is_plain = not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader))
-        settings = yaml.safe_load(text) if is_plain else None
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"{file} is damaged: it is not YAML; take an unbroken copy") from error
-    if not isinstance(settings, dict) or not isinstance(settings.get("choices"), dict):
-        raise UserError(f"{file} is damaged: it does not say which data and model; take an unbroken copy")
-    if "${" in text:
-        raise UserError(f"{file} was not written by this program: it holds a ${{...}} to be filled in; write the value")
-    return settings
 
 
 def _explained(error: Exception) -> str:

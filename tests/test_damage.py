@@ -21,12 +21,13 @@ import torch
 import yaml
 from small_runs import tiny_settings
 
-from seq2seq.config import CONF, TrainConfig, main, read_settings
+from seq2seq.config import CONF, TrainConfig, main
 from seq2seq.data.prepare import PreparedCorpus, prepare
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.signals import SIGNALS
 from seq2seq.training.checkpoints import load
+from seq2seq.training.config_file import read_settings
 from seq2seq.training.fit import fit
 
 ROOT = CONF.parent

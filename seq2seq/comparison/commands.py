@@ -183,7 +183,7 @@ def data_size(runs: RunFolders, test_set: TestSet = None, as_json: AsJson = Fals
 
 def _opened(folders: Sequence[Path]) -> "list[Run]":
     from seq2seq.comparison.runs import open_run
-    from seq2seq.config import read_settings
+    from seq2seq.training.config_file import read_settings
 
     found = [open_run(run, read_settings(run / "config.yaml")) for folder in folders for run in _runs_in(folder)]
     raise_interrupted()  # all is imported, and what is written from here on is cleaned up
