@@ -99,8 +99,9 @@ def main() -> None:
         sys.exit(2)
     except Interrupted as interruption:
         leave(128 + interruption.signal)
-    except OSError as error:  # a full disk, most likely
-        complain(f"error: cannot write {error.filename or 'the output'}: {error.strerror}")
+    except OSError as error:  # a full disk, most likely; what has a name may be read as well
+        what = "write the output" if error.filename is None else f"read or write {error.filename}"
+        complain(f"error: cannot {what}: {error.strerror}")
         os._exit(2)  # at once: what is left in stdout's buffer cannot be written either
 
 

@@ -173,6 +173,7 @@ def main() -> None:
     stop_at_once()
     try:
         speak_utf8()
+        _check_conf()
         _check_choices(sys.argv[1:])
     except UserError as error:
         sys.exit(_report(error, 2))
@@ -233,6 +234,15 @@ def main() -> None:
     if exit_code > 2:
         leave(exit_code)
     sys.exit(exit_code)
+
+
+def _check_conf() -> None:
+    """Raise UserError if the YAML files have been left behind, as by a copy of the package alone."""
+    if not (CONF / "train.yaml").is_file():
+        raise UserError(
+            f"{CONF} is missing, or has no train.yaml: it holds the settings to choose from; take the conf folder "
+            "along from the checkout, or install the program anew (pip install)"
+        )
 
 
 def _check_choices(arguments: list[str]) -> None:

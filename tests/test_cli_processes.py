@@ -108,3 +108,10 @@ def test_train_hands_everything_to_hydra():
     finished = subprocess.run([*COMMAND, "train", "--help"], capture_output=True, encoding="utf-8", check=False)
     assert (finished.returncode, finished.stderr) == (0, "")
     assert "model=bahdanau|hybrid|luong|rnn|transformer" in finished.stdout
+
+
+def test_what_cannot_be_read_is_not_said_to_be_unwritable():
+    name = 300 * "x"
+    finished = subprocess.run([*COMMAND, "compare", name], capture_output=True, text=True, check=False)
+    expected = f"seq2seq: error: cannot read or write {name}/config.yaml: File name too long\n"
+    assert (finished.returncode, finished.stdout, finished.stderr) == (2, "", expected)

@@ -1,4 +1,6 @@
+import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +152,27 @@ def test_a_wrong_option_is_one_line_and_leaves_nothing_behind(
     assert errors.startswith("seq2seq: error: ")
     assert errors.count("\n") == 1
     assert [path for path in tmp_path.rglob("*") if path.name != "runs"] == []
+
+
+def test_a_missing_conf_folder_is_named_with_the_way_out(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "seq2seq", tmp_path / "seq2seq", ignore=shutil.ignore_patterns("__pycache__", "conf"))
+    shutil.copy(ROOT / "train.py", tmp_path)
+    (tmp_path / "conf").mkdir()
+    for command in (["train.py"], ["-m", "seq2seq", "train"]):
+        finished = subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert finished.returncode == 2
+        assert finished.stderr == (
+            f"seq2seq: error: {tmp_path / 'conf'} is missing, or has no train.yaml: it holds the settings to choose "
+            "from; take the conf folder along from the checkout, or install the program anew (pip install)\n"
+        )
 
 
 def test_help_lists_the_groups_with_their_choices_and_the_options(tmp_path: Path) -> None:
