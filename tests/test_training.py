@@ -15,6 +15,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.data import DataLoader
 
 from seq2seq.config import TrainConfig
+from seq2seq.data.grammar.files import GrammarConfig
 from seq2seq.data.multi30k import Multi30kConfig
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import UserError
@@ -24,7 +25,7 @@ from seq2seq.models import ARCHITECTURES, build_model
 from seq2seq.models.rnn_attention import LuongConfig, Score
 from seq2seq.models.transformer import Positions, TransformerConfig
 from seq2seq.training.checkpoints import load
-from seq2seq.training.finish import count_parameters
+from seq2seq.training.finish import count_parameters, own_scores
 from seq2seq.training.fit import check_lengths, fit
 from seq2seq.training.module import TranslationModule
 from seq2seq.training.optim import OptimConfig, OptimizerName, Schedule, learning_rate_factor
@@ -59,6 +60,15 @@ def test_metrics_json_has_the_documented_fields(finished: tuple[TrainConfig, Pat
     assert metrics["target_tokens_seen"] > 0
     assert {"bleu", "chrf", "ter", "exact_match", "length_ratio", "cut", "signatures"} <= metrics["test"].keys()
     assert {"machine", "versions", "seed", "train_seconds", "target_tokens_per_second"} <= metrics.keys()
+
+
+def test_no_challenge_set_takes_the_place_of_a_test_set_like_the_training_text() -> None:
+    sizes = GrammarConfig(test_size=0).sizes()
+    challenges = {name: {"bleu": 1.0} for name in sizes if name not in ("train", "valid")}
+    assert len(challenges) == 11
+    assert own_scores(challenges) is None
+    assert own_scores({**challenges, "test": {"bleu": 2.0}}) == {"bleu": 2.0}
+    assert own_scores({"test_2016_flickr": {"bleu": 3.0}, "test_2017_flickr": {"bleu": 4.0}}) == {"bleu": 3.0}
 
 
 def test_every_pair_is_seen_once_an_epoch(finished: tuple[TrainConfig, Path, str]) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from seq2seq.alignment import choose_heads
+from seq2seq.data.grammar.files import CHALLENGES
 from seq2seq.data.prepare import PreparedCorpus
 from seq2seq.evaluation import corpus_scores, evaluate
 from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
@@ -84,7 +86,7 @@ def finish(
         "validation": validation,
         "length_penalties": penalties,
         "attention_heads": None if heads is None else {step: list(head) for step, head in heads.items()},
-        "test": next(iter(tests.values()), None),
+        "test": own_scores(tests),
         "tests": tests,
         "machine": machine(),
         "versions": versions(),
@@ -136,6 +138,14 @@ def try_length_penalties(
         "chosen": max(bleu, key=lambda penalty: bleu[penalty]),
         "validation_bleu": {str(penalty): score for penalty, score in bleu.items()},
     }
+
+
+def own_scores(tests: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the scores on the first test set that is like the training text, as challenge sets are not; None without.
+
+    `tests` has the scores by test set.
+    """
+    return next((scores for name, scores in tests.items() if name not in CHALLENGES), None)
 
 
 def count_parameters(model: nn.Module, *, without: int | None = None) -> int:
