@@ -5,6 +5,7 @@ turns them into plain dataclasses, and hands those to `fit`. Nothing behind it k
 """
 
 import difflib
+import math
 import os
 import re
 import shlex
@@ -12,13 +13,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import hydra
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
@@ -36,7 +37,7 @@ from seq2seq.models import ARCHITECTURES
 from seq2seq.signals import leave, raise_interrupted, stop_at_once
 from seq2seq.streams import complain, put, speak_utf8, unwritable
 from seq2seq.sweep import Sweep
-from seq2seq.training.config_file import read_settings
+from seq2seq.training.config_file import plain, read_settings
 from seq2seq.training.optim import OptimConfig
 from seq2seq.training.settings import LoggerConfig, TrainerConfig
 from seq2seq.trials import tuned
@@ -112,15 +113,7 @@ class TrainConfig:
 
     def plain(self) -> dict[str, Any]:
         """Return the settings as dicts, lists, strings, numbers and booleans, as config.yaml holds them."""
-        return {"choices": {"data": self.data_name, "model": self.model_name}, **_plain(asdict(self))}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {"choices": {"data": self.data_name, "model": self.model_name}, **plain(asdict(self))}
 
 
 def _name_of(table: Mapping[str, type[Any]], config: object) -> str:
@@ -182,7 +175,7 @@ def main() -> None:
     register(sweep_dir)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as they are
     exit_code, is_composed = 0, False
-    sweep = Sweep()
+    sweep, folders = Sweep(), set[Path]()
 
     @hydra.main(config_path=str(CONF), config_name="train", version_base="1.3")
     def job(composed: Any) -> None:
@@ -193,13 +186,16 @@ def main() -> None:
         config = None
         try:
             config = _settings(composed)
-            if config.go_on and config.resume is None:
-                is_sweep = HydraConfig.get().mode is RunMode.MULTIRUN
-                if sweep.goes_on(config, _stored, HydraConfig.get().overrides.task if is_sweep else None):
-                    return
             is_named = config.run_dir is not None
             if config.run_dir is None:
                 config.run_dir = str(_new_run_dir(config, started, sweep_dir))
+            is_sweep = HydraConfig.get().mode is RunMode.MULTIRUN
+            if is_sweep:
+                folders.add(Path(config.run_dir).parent)
+                complain(f"run {HydraConfig.get().job.num + 1} of {_runs_of_the_sweep()}: {config.run_dir}")
+            arguments = HydraConfig.get().overrides.task if is_sweep else None
+            if config.go_on and config.resume is None and sweep.goes_on(config, _stored, arguments):
+                return
             from seq2seq.training.fit import fit  # here, since it takes seconds, and a wrong option should not
 
             raise_interrupted()
@@ -231,6 +227,8 @@ def main() -> None:
     if sweep_dir.is_dir() and [item.name for item in sweep_dir.iterdir()] == ["multirun.yaml"]:
         (sweep_dir / "multirun.yaml").unlink()  # no run got as far as its own folder
         sweep_dir.rmdir()
+    for folder in sorted(folders) if exit_code == 0 else ():
+        complain(f"the runs are in {folder}; next: seq2seq compare {shlex.quote(str(folder))}")
     if exit_code > 2:
         leave(exit_code)
     sys.exit(exit_code)
@@ -285,6 +283,15 @@ def _settings(composed: Any) -> TrainConfig:
     config = OmegaConf.to_object(composed)
     assert isinstance(config, TrainConfig)
     return config if config.resume is None else _resumed(config.resume)
+
+
+def _runs_of_the_sweep() -> int:
+    """Return how many runs there are in the sweep that the current job is of."""
+    asked = [f"{name}={choices}" for name, choices in (HydraConfig.get().sweeper.params or {}).items()]
+    asked += [argument for argument in sys.argv[1:] if "=" in argument and not argument.startswith("-")]
+    overrides = OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(asked)
+    by_name = {override.get_key_element(): override for override in overrides}  # the last one counts
+    return math.prod(len([*one.sweep_string_iterator()]) for one in by_name.values() if one.is_sweep_override())
 
 
 def _stored(run: Path) -> TrainConfig | None:

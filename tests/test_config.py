@@ -194,6 +194,12 @@ def test_a_sweep_makes_one_run_folder_a_job_and_resume_takes_the_runs_own_settin
     runs = sorted(path.parent for path in tmp_path.glob("runs/*-sweep/*/config.yaml"))
     assert [run.name for run in runs] == ["0-rnn-files-s1", "1-transformer-files-s1"]
     assert all((run / "bundle" / "metrics.json").is_file() for run in runs)
+    said = [line.removeprefix("seq2seq: ") for line in swept.stderr.splitlines() if line.startswith("seq2seq: ")]
+    folder = runs[0].parent.relative_to(tmp_path)
+    assert said == [
+        *(f"run {n} of 2: {folder / run.name}" for n, run in enumerate(runs, start=1)),
+        f"the runs are in {folder}; next: seq2seq compare {folder}",
+    ]
 
     run = str(runs[0].relative_to(tmp_path))
     refused = train(tmp_path, f"resume={run}", "model=transformer")

@@ -203,6 +203,8 @@ def test_a_killed_run_does_not_stop_the_others_and_the_same_command_goes_on_with
     wait_for(run / "checkpoints" / "last.ckpt")
     os.kill(int((run / LOCK).read_text("ascii")), signal.SIGKILL)
     output, errors = first.communicate(timeout=240)
+    assert "seq2seq: run 2 of 2: runs/ladder_grammar/4-luong-dot-s1\n" in errors
+    assert "seq2seq compare" not in errors
     assert first.returncode == 1
     assert counts(output) == "2 runs: 1 finished now, 1 failed"
     assert f"0-rnn-s1: killed by signal 9, see {Path('runs/ladder_grammar/0-rnn-s1/train.log')}" in errors
@@ -210,6 +212,7 @@ def test_a_killed_run_does_not_stop_the_others_and_the_same_command_goes_on_with
     again = start(tmp_path, *arguments)
     output, errors = again.communicate(timeout=240)
     assert again.returncode == 0, errors
+    assert errors.endswith("seq2seq: the runs are in runs/ladder_grammar; next: seq2seq compare runs/ladder_grammar\n")
     assert counts(output) == "2 runs: 1 finished now, 1 were finished before"
     assert [int(row["step"]) for row in rows(run) if row["validation/bleu"]] == list(range(2, 21, 2))
     # What is started over loses its log; what is gone on with keeps it.

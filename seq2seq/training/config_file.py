@@ -1,11 +1,22 @@
-"""The settings of a run, read back from its config.yaml."""
+"""The settings of a run as its config.yaml holds them."""
 
+from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from seq2seq.errors import UserError
+
+
+def plain(value: Any) -> Any:
+    """Return settings as dicts, lists, strings, numbers and booleans."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def read_settings(file: Path) -> dict[str, Any]:
