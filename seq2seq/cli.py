@@ -1,12 +1,11 @@
 """The `seq2seq` command.
 
-stdin, stdout and stderr speak UTF-8 whatever the locale. stdout carries results only; warnings go to stderr. torch and
-all that needs it are imported when a command runs, so that `--help` answers at once.
+stdin, stdout and stderr speak UTF-8 whatever the locale. stdout carries results only; warnings and progress go to
+stderr. torch and all that needs it are imported when a command runs, so that `--help` answers at once.
 """
 
 import dataclasses
 import json
-import logging
 import os
 import signal
 import sys
@@ -23,7 +22,7 @@ from seq2seq.data.corpus import ParallelText, read_lines
 from seq2seq.data.words import word_spans
 from seq2seq.errors import Interrupted, UserError
 from seq2seq.signals import leave, raise_interrupted, stop_at_once
-from seq2seq.streams import complain, speak_utf8
+from seq2seq.streams import complain, log_to_stderr, speak_utf8
 
 if TYPE_CHECKING:
     from seq2seq.data.grammar import Pair
@@ -110,7 +109,7 @@ def prepare(context: typer.Context) -> None:
     """Train neural translation models, translate with them, and score them."""
     if context.invoked_subcommand == "train":  # has its own ways with signals and logs
         return
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="seq2seq: warning: %(message)s")
+    log_to_stderr()
     stop_at_once()
     if hasattr(signal, "SIGPIPE"):  # a reader that left, as `head` does, is no error
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -233,13 +232,15 @@ def evaluate(
     scores = {}
     for name in sorted(test_sets, key=lambda name: known.index(name) if name in known else len(known)):
         pairs = list(test_sets[name].pairs())
+        gold = None if src is not None else read_gold(test_sets[name].src.parent, len(pairs))
+        complain(f"translating {name}: {len(pairs)} sentences, beam size {translator.search.beam_size}")
         scores[name] = evaluation.evaluate(
             translator,
             [source for source, _ in pairs],
             [reference for _, reference in pairs],
             folder=output,
             lowercase=translator.preprocessing.lowercase,
-            gold=None if src is not None else read_gold(test_sets[name].src.parent, len(pairs)),
+            gold=gold,
             heads=heads,
         )
     if as_json:

@@ -1,5 +1,6 @@
 """stdin, stdout and stderr, whatever the locale, and whatever the caller has closed or filled."""
 
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -28,6 +29,22 @@ def speak_utf8() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # not where a test or a notebook has put something in its place
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+class _Lines(logging.Formatter):
+    """Log lines as `complain` writes them; warnings are called so."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        kind = "warning: " if record.levelno >= logging.WARNING else ""
+        return f"seq2seq: {kind}{record.getMessage()}"
+
+
+def log_to_stderr() -> None:
+    """Show on stderr what this package is at, and the warnings of all."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("seq2seq").setLevel(logging.INFO)
 
 
 def put(text: str) -> None:

@@ -56,6 +56,17 @@ def test_a_model_that_never_normalises_has_one_row_a_beam(tiny_bundle):
     assert len(beams(Translator.from_bundle(tiny_bundle), TEXTS, TARGETS, sizes=(2,))) == 1
 
 
+def test_which_beam_of_how_many_is_at_work_is_logged(tiny_tokenizer, caplog):
+    caplog.set_level("INFO")
+    beams(bigram_translator(tiny_tokenizer, {BOS: {X: 1.0}, X: {EOS: 1.0}}), ["a dog"], ["x"], sizes=(1, 4))
+    assert caplog.messages == [
+        "translating 1 sentences, beam size 1, length penalty 0 (1 of 4)",
+        "translating 1 sentences, beam size 1, length penalty 1 (2 of 4)",
+        "translating 1 sentences, beam size 4, length penalty 0 (3 of 4)",
+        "translating 1 sentences, beam size 4, length penalty 1 (4 of 4)",
+    ]
+
+
 # ---- Search errors ----
 
 
@@ -93,6 +104,14 @@ def test_what_exact_search_cannot_decide_is_said(tiny_tokenizer):
 def test_blank_sources_leave_nothing_to_search(tiny_tokenizer):
     found = search_errors(bigram_translator(tiny_tokenizer, {BOS: {EOS: 1.0}}), ["", " "])
     assert search_errors_text(found) == "no sentence to search: all are blank\n"
+
+
+def test_exact_search_logs_how_far_it_is_twenty_times_at_most(tiny_tokenizer, caplog):
+    caplog.set_level("INFO")
+    table = {BOS: {X: 0.6, Y: 0.4}, X: {EOS: 0.6, X: 0.4}, Y: {EOS: 1.0}}
+    search_errors(bigram_translator(tiny_tokenizer, table), ["a dog"] * 45)
+    assert len(caplog.messages) == 15
+    assert caplog.messages[1] == "exact search: sentence 4 of 45, 3 errors so far"
 
 
 def test_a_model_that_knows_its_sentences_makes_no_search_error(tiny_bundle):

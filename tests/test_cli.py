@@ -1,5 +1,6 @@
 import io
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -13,12 +14,14 @@ from seq2seq.cli import app, main
 from seq2seq.data.gold import Gold
 from seq2seq.data.grammar import Tags, part
 from seq2seq.data.words import Alignment
+from seq2seq.streams import log_to_stderr
 
 
 @pytest.fixture
 def seq2seq(monkeypatch, capsys):
     """Run the command in this process; return exit code, stdout and stderr."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)}
+    level = logging.getLogger("seq2seq").level
 
     def call(*arguments, stdin=""):
         monkeypatch.setattr(sys, "argv", ["seq2seq", *map(str, arguments)])
@@ -31,6 +34,7 @@ def seq2seq(monkeypatch, capsys):
     yield call
     for number, handler in handlers.items():
         signal.signal(number, handler)
+    logging.getLogger("seq2seq").setLevel(level)
 
 
 def assert_refused(outcome, message):
@@ -196,7 +200,7 @@ def test_evaluate_scores_a_test_set_as_the_sacrebleu_command_does(seq2seq, run, 
     files = ("--src", test_set / "src.txt", "--ref", test_set / "ref.txt")
     code, out, err = seq2seq("evaluate", run, *files, "--json", "-o", tmp_path / "written")
     found = json.loads(out)["src.txt"]
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "seq2seq: translating src.txt: 6 sentences, beam size 5\n")
     assert found["sentences"] == 6
     hypotheses = tmp_path / "written" / "hyp.txt"
     for references in (test_set / "ref.txt", tmp_path / "written" / "ref.txt"):
@@ -235,8 +239,8 @@ def test_evaluate_tells_alignment_and_phenomena_of_a_test_set_whose_answers_are_
         "even": {"sentences": 3, "exact_match": 2 / 3},
     }
     assert found["alignment"]["baselines"]["ibm_model_1"] == 0.0
-    code, out, err = seq2seq("evaluate", tmp_path)
-    assert (code, err) == (0, "")
+    code, out, _ = seq2seq("evaluate", tmp_path)
+    assert code == 0
     assert "odd                   83.3 % of 6" in out
     (folder / "gold.tags").unlink()
     assert_refused(seq2seq("evaluate", tmp_path), "gold.tags")
@@ -306,3 +310,16 @@ def test_usage_errors_are_plain_and_exit_with_2(seq2seq):
     assert (code, out) == (2, "")
     assert "No such option: --frobnicate" in err
     assert "─" not in err
+
+
+# ---- Log lines ----
+
+
+def test_stderr_tells_what_the_package_is_at_and_the_warnings_of_all(monkeypatch, capsys):
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.getLogger("seq2seq"), "level", logging.NOTSET)
+    log_to_stderr()
+    for name in ("seq2seq.somewhere", "elsewhere"):
+        logging.getLogger(name).info("3 of %d", 4)
+        logging.getLogger(name).warning("odd")
+    assert capsys.readouterr().err == "seq2seq: 3 of 4\nseq2seq: warning: odd\nseq2seq: warning: odd\n"

@@ -115,6 +115,16 @@ def two(tmp_path):
     ]
 
 
+def test_which_label_of_how_many_is_at_work_is_logged(two, caplog):
+    caplog.set_level("INFO")
+    compare(two, baselines={"copy": lambda line: line})
+    assert caplog.messages == [
+        "counting and resampling worse, seeds: 2 (1 of 2)",
+        "counting and resampling better, seeds: 1 (2 of 2)",
+        "translating 40 sentences: copy",
+    ]
+
+
 def test_seeds_of_a_label_make_one_row_with_mean_and_spread(two):
     found = compare(two)
     assert list(found["rows"]) == ["worse", "better"]

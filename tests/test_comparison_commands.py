@@ -46,8 +46,10 @@ def test_a_prediction_is_judged(seq2seq, run, tmp_path):  # noqa: F811
     assert "1 of 1 held." in out
 
 
-def test_speed_is_measured_and_kept_for_the_table(seq2seq, run):  # noqa: F811
+def test_speed_is_measured_and_kept_for_the_table(seq2seq, run, caplog):  # noqa: F811
     found = put_json(seq2seq("speed", run, "--first", "4", "--json"))[str(run)]
+    rounds = [f"translating 4 sentences with {run}, round {number} of 3" for number in (1, 2, 3)]
+    assert caplog.messages == [*rounds, f"kept in {run / 'speed.json'}"]
     assert json.loads((run / "speed.json").read_text("utf-8")) == found
     for name in ("sentences_per_second", "milliseconds_per_sentence", "sentences_per_processor_second"):
         assert found[name] > 0

@@ -15,6 +15,7 @@ Only the first 100,000 pairs are used: they are kept in memory.
 N training pairs.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -25,12 +26,15 @@ from numpy.typing import NDArray
 from seq2seq.data.ibm_model1 import IbmModel1, words
 from seq2seq.data.words import word_spans
 
+logger = logging.getLogger(__name__)
+
 _MAX_PAIRS = 100_000
 
 
 def trivial_baselines(pairs: Sequence[tuple[str, str]]) -> dict[str, Callable[[str], str]]:
     """Return the baselines by name, made from training pairs (source, target)."""
     pairs = pairs[:_MAX_PAIRS]
+    logger.info("learning trivial translations from %d pairs", len(pairs))
     return {
         "copy the source": copy,
         "word for word, IBM Model 1": WordForWord(pairs),

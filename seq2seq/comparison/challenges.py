@@ -5,6 +5,7 @@ beams. Stahlberg and Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got
 the most probable translation, and what that one looks like.
 """
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,8 @@ from seq2seq.inference.score import score
 from seq2seq.inference.search import beam_search
 from seq2seq.inference.translator import Translator
 
+logger = logging.getLogger(__name__)
+
 BEAM_SIZES = (1, 2, 5, 10, 20, 50, 100)
 MAX_NODES = 10_000
 _MORE = 1e-4  # how much more probable, as a logarithm, is more than float32's noise
@@ -40,9 +43,13 @@ def beams(
         for each beam size and length penalty (0 and the translator's own): bleu, chrf, length_ratio; cut and empty,
         shares of translations; log_prob, the mean over sentences.
     """
-    found = []
+    found: list[dict[str, Any]] = []
+    penalties = dict.fromkeys((0.0, translator.search.length_penalty))
     for size in sizes:
-        for length_penalty in dict.fromkeys((0.0, translator.search.length_penalty)):
+        for length_penalty in penalties:
+            of_all = f"{len(found) + 1} of {len(sizes) * len(penalties)}"
+            what = f"{len(sources)} sentences, beam size {size}, length penalty {length_penalty:g}"
+            logger.info("translating %s (%s)", what, of_all)
             search = replace(translator.search, beam_size=size, length_penalty=length_penalty)
             parts = (translator.model, translator.tokenizer, translator.preprocessing, search)
             translations = list(Translator(*parts, batch_size=translator.batch_size, warn=False).translate(sources))
@@ -80,7 +87,10 @@ def search_errors(translator: Translator, sources: Sequence[str], *, max_nodes: 
     model, device = translator.model, next(translator.model.parameters()).device
     errors = none = empty_is_best = 0
     empty_probabilities, beam_tokens, best_tokens = [], [], []
-    for source in sources:
+    every = math.ceil(len(sources) / 20)
+    for number, source in enumerate(sources):
+        if number % every == 0:
+            logger.info("exact search: sentence %d of %d, %d errors so far", number + 1, len(sources), errors)
         ids = translator.tokenizer.encode(source)[: translator.max_source_tokens]
         if not ids:
             continue
@@ -147,6 +157,7 @@ def rare_words(
     src_frequency = Counter(word for src, _ in training for word in words(src))
     tgt_frequency = Counter(word for _, tgt in training for word in words(tgt))
     if alignments is None:
+        logger.info("learning from %d pairs which words translate each other, by IBM Model 1", len(training))
         model1 = IbmModel1(training)
         alignments = [model1.align(src, ref) for src, ref in zip(text.src, text.ref, strict=True)]
     recall, precision, source = _Shares(), _Shares(), _Shares()

@@ -9,6 +9,7 @@ the interval speaks of the sentences alone.
 Shapes: N sentences, R resamples.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
@@ -20,6 +21,8 @@ from seq2seq.comparison.predictions import Rung, judged
 from seq2seq.comparison.runs import Point, Run, ScoredText, by_label, read_curve, read_speed, read_test, scores_on
 from seq2seq.errors import UserError
 from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scores
+
+logger = logging.getLogger(__name__)
 
 RESAMPLES = 1000
 SCORES = ("bleu", "chrf", "exact_match")
@@ -55,7 +58,8 @@ def compare(
     minutes = min(curve[-1].minutes for curve in curves.values())
     others = _compared_with(groups, rungs or {})
     rows: dict[str, dict[str, Any]] = {}
-    for label, group in groups.items():
+    for number, (label, group) in enumerate(groups.items(), start=1):
+        logger.info("counting and resampling %s, seeds: %d (%d of %d)", label, len(group), number, len(groups))
         rung = (rungs or {}).get(label)
         other = others[label]
         own = sets.statistics(label, name)
@@ -86,7 +90,7 @@ def compare(
         "equal_minutes": minutes,
         "rows": rows,
         "baselines": {
-            label: _baseline(translate, sets.text(name), lengths, runs[0].lowercase)
+            label: _baseline(label, translate, sets.text(name), lengths, runs[0].lowercase)
             for label, translate in (baselines or {}).items()
         },
     }
@@ -282,8 +286,9 @@ def _convergence(curves: Sequence[Sequence[Point]]) -> dict[str, Any]:
 
 
 def _baseline(
-    translate: Callable[[str], str], text: ScoredText, lengths: Mapping[str, Sequence[int]], lowercase: bool
+    label: str, translate: Callable[[str], str], text: ScoredText, lengths: Mapping[str, Sequence[int]], lowercase: bool
 ) -> dict[str, Any]:
+    logger.info("translating %d sentences: %s", len(text.src), label)
     hypotheses = [translate(line) for line in text.src]
     scores = corpus_scores(hypotheses, text.ref, lowercase=lowercase)
     counted = SentenceStatistics(hypotheses, text.ref, lowercase=lowercase)

@@ -5,6 +5,7 @@ waits for. Both are medians over the rounds. Processor seconds are given beside 
 change with what else the machine does.
 """
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from seq2seq.errors import UserError
 from seq2seq.inference.bundle import write_json
 from seq2seq.inference.translator import Translator
 from seq2seq.training.hardware import machine
+
+logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 64
 ROUNDS = 3
@@ -36,8 +39,9 @@ def measure_speed(
     alone: dict[Path, list[tuple[float, float]]] = {folder: [] for folder in translators}
     for translator in translators.values():
         list(translator.translate(lines[:2]))  # what happens only once
-    for _ in range(rounds):
+    for number in range(rounds):
         for folder, translator in translators.items():
+            logger.info("translating %d sentences with %s, round %d of %d", len(lines), folder, number + 1, rounds)
             batched[folder].append(_timed(translator, lines, len(lines)))
             alone[folder].append(_timed(translator, lines[:_ALONE], 1))
     return {
@@ -74,3 +78,4 @@ def keep_speed(folder: Path, found: Mapping[str, Any]) -> None:
         fresh.replace(folder / SPEED)
     except OSError as error:
         raise UserError(f"cannot write {folder / SPEED}: {error.strerror}") from error
+    logger.info("kept in %s", folder / SPEED)
