@@ -1,6 +1,7 @@
 """A small made-up parallel text, and settings for runs of seconds on it."""
 
 import csv
+import multiprocessing
 import random
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from seq2seq.models.transformer import HybridConfig, TransformerConfig
 from seq2seq.training.checkpoints import load
 from seq2seq.training.optim import OptimConfig
 from seq2seq.training.settings import Accelerator, LoggerConfig, TrainerConfig
+
+# Its children are forked from a server that has all imported, so starting one takes no seconds.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["small_runs", "seq2seq.training.fit", "seq2seq.cli"])
 
 WORDS = {
     "red": "rot",

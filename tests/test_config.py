@@ -1,6 +1,4 @@
-import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from small_runs import tiny_settings, write_corpus
 
+from seq2seq import config as config_module
 from seq2seq.config import CONF, CORPORA, MODELS, TrainConfig, from_plain, main, register, resume_command
 from seq2seq.errors import UserError
 from seq2seq.models import build_model
@@ -154,25 +153,14 @@ def test_a_wrong_option_is_one_line_and_leaves_nothing_behind(
     assert [path for path in tmp_path.rglob("*") if path.name != "runs"] == []
 
 
-def test_a_missing_conf_folder_is_named_with_the_way_out(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "seq2seq", tmp_path / "seq2seq", ignore=shutil.ignore_patterns("__pycache__", "conf"))
-    shutil.copy(ROOT / "train.py", tmp_path)
-    (tmp_path / "conf").mkdir()
-    for command in (["train.py"], ["-m", "seq2seq", "train"]):
-        finished = subprocess.run(
-            [sys.executable, *command],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert finished.returncode == 2
-        assert finished.stderr == (
-            f"seq2seq: error: {tmp_path / 'conf'} is missing, or has no train.yaml: it holds the settings to choose "
-            "from; take the conf folder along from the checkout, or install the program anew (pip install)\n"
-        )
+def test_a_missing_conf_folder_is_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(config_module, "CONF", tmp_path / "conf")
+    assert train_in_process(monkeypatch, capsys) == (
+        f"seq2seq: error: {tmp_path / 'conf'} is missing, or has no train.yaml: it holds the settings to choose from; "
+        "take the conf folder along from the checkout, or install the program anew (pip install)\n"
+    )
 
 
 def test_help_lists_the_groups_with_their_choices_and_the_options(tmp_path: Path) -> None:
@@ -202,10 +190,7 @@ def test_a_sweep_makes_one_run_folder_a_job_and_resume_takes_the_runs_own_settin
     ]
 
     run = str(runs[0].relative_to(tmp_path))
-    refused = train(tmp_path, f"resume={run}", "model=transformer")
-    assert refused.returncode == 2
-    assert "model=transformer cannot change in a resumed run" in refused.stderr
-    for option in ("trainer.batch_tokens=99", "optim.lr=1", "seed=2"):
+    for option in ("model=transformer", "trainer.batch_tokens=99", "optim.lr=1", "seed=2"):
         assert f"{option} cannot change in a resumed run" in train_in_process(
             monkeypatch, capsys, f"resume={run}", option
         )

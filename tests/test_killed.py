@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import rows, tiny_settings
+from small_runs import FORKED, rows, tiny_settings
 
 from seq2seq.config import TrainConfig
 from seq2seq.data.prepare import prepare
@@ -22,10 +22,6 @@ from seq2seq.training.checkpoints import load, save
 from seq2seq.training.fit import fit
 from seq2seq.training.lock import locked
 from seq2seq.training.loggers import CsvLogger
-
-# Its children are forked from a server that has all imported, so a round takes a second and not ten.
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["small_runs", "seq2seq.training.fit", "seq2seq.cli"])
 
 
 def train(config: TrainConfig) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-import subprocess
+import runpy
 import sys
 from dataclasses import asdict, replace
 from functools import cache
@@ -167,14 +167,15 @@ def test_a_rung_that_is_not_tuned_is_one_line(
     assert errors.count("\n") == 1
 
 
-def test_trials_are_collected_from_their_runs_into_one_table(tmp_path: Path) -> None:
+def test_trials_are_collected_from_their_runs_into_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(tiny_settings(tmp_path, "runs/one"), label="7-transformer", score_tests=False)
     fit(config)
     table = tmp_path / "table.csv"
     write_trials(table, trials("0-rnn", 5.0))
-    command = [sys.executable, str(ROOT / "scripts" / "collect_trials.py"), "grammar", "--table", str(table)]
+    script = str(ROOT / "scripts" / "collect_trials.py")
+    monkeypatch.setattr(sys, "argv", [script, "grammar", "--table", str(table), "--runs", str(tmp_path / "runs")])
     for _ in range(2):
-        subprocess.run([*command, "--runs", str(tmp_path / "runs")], check=True, capture_output=True)
+        runpy.run_path(script, run_name="__main__")
     assert [trial.label for trial in read_trials(table)] == ["0-rnn", "7-transformer"]
     metrics = json.loads((tmp_path / "runs" / "one" / "bundle" / "metrics.json").read_text("utf-8"))
     trial = read_trials(table)[1]

@@ -2,7 +2,6 @@
 
 import csv
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import TINY, rows, tiny_settings, weights
+from small_runs import FORKED, TINY, rows, tiny_settings, weights
 
 from seq2seq.config import TrainConfig
 from seq2seq.data.batch import empty_batch
@@ -87,14 +86,22 @@ def outputs(processes: list[subprocess.Popen[str]], timeout: float = 600) -> lis
             process.communicate()
 
 
-def train_in_float64(config: TrainConfig, world: int, folder: Path) -> None:
-    settings = folder / f"settings-{world}"
-    settings.write_bytes(pickle.dumps(config))
-    processes = start(
-        [sys.executable, str(Path(__file__).with_name("rank.py")), str(settings)], world, torchrun, folder
-    )
-    told = outputs(processes)
-    assert all(process.returncode == 0 for process in processes), told
+def fit_with(variables: dict[str, str], dtype: torch.dtype, config: TrainConfig) -> None:
+    os.environ.update(variables)
+    torch.set_default_dtype(dtype)
+    fit(config)
+
+
+def train(config: TrainConfig, world: int, dtype: torch.dtype = torch.float32) -> None:
+    """Train by processes that are told of each other as torchrun tells them."""
+    port = free_port()
+    told = [torchrun(rank, world, port) if world > 1 else {} for rank in range(world)]
+    processes = [FORKED.Process(target=fit_with, args=(variables, dtype, config)) for variables in told]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(600)
+    assert [process.exitcode for process in processes] == [0] * world
 
 
 def numbers(run: Path) -> list[list[float]]:
@@ -147,24 +154,24 @@ def test_a_batch_without_pairs_has_no_loss_and_a_gradient_of_zero(name: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", [name if name == "transformer" else pytest.param(name, marks=pytest.mark.slow) for name in TINY]
+    ("name", "world"),  # 3 processes differ from 2 in how batches are divided, not in what the model does
+    [("transformer", 3), *(pytest.param(name, 2, marks=pytest.mark.slow) for name in TINY)],
 )
-def test_processes_train_as_one_process_does_that_accumulates_as_many_batches(tmp_path: Path, name: str) -> None:
+def test_processes_train_as_one_process_does_that_accumulates_as_many_batches(
+    tmp_path: Path, name: str, world: int
+) -> None:
     """In float64, with dropout, which is that of the batch whoever takes it."""
-    for world in (2, 3):
-        alone = tiny_settings(tmp_path, f"alone-{world}", TINY[name], accumulate_grad_batches=2 * world)
-        together = tiny_settings(tmp_path, f"together-{world}", TINY[name], accumulate_grad_batches=2)
-        train_in_float64(alone, 1, tmp_path)
-        train_in_float64(together, world, tmp_path)
-        found, expected = (numbers(tmp_path / f"{how}-{world}") for how in ("together", "alone"))
-        assert len(found) == len(expected)
-        for row, other in zip(found, expected, strict=True):
-            assert row == pytest.approx(other, rel=1e-9, abs=1e-9)
-        after, before = weights(tmp_path / f"together-{world}"), weights(tmp_path / f"alone-{world}")
-        for key in before:
-            torch.testing.assert_close(after[key], before[key], rtol=0, atol=1e-9)
-        if name != "transformer":
-            break  # 3 processes differ from 2 in how batches are divided, not in what the model does
+    alone = tiny_settings(tmp_path, "alone", TINY[name], accumulate_grad_batches=2 * world)
+    together = tiny_settings(tmp_path, "together", TINY[name], accumulate_grad_batches=2)
+    train(alone, 1, torch.float64)
+    train(together, world, torch.float64)
+    found, expected = (numbers(tmp_path / run) for run in ("together", "alone"))
+    assert len(found) == len(expected)
+    for row, other in zip(found, expected, strict=True):
+        assert row == pytest.approx(other, rel=1e-9, abs=1e-9)
+    after, before = weights(tmp_path / "together"), weights(tmp_path / "alone")
+    for key in before:
+        torch.testing.assert_close(after[key], before[key], rtol=0, atol=1e-9)
 
 
 # ---- trainer.devices ----
@@ -201,15 +208,15 @@ def test_the_jobs_of_a_sweep_run_one_after_the_other_each_with_its_own_processes
 
 @pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_processes_resume_exactly(tmp_path: Path, world: int) -> None:
-    whole = tiny_settings(tmp_path, "whole", max_steps=7, max_epochs=99, devices=world)
-    fit(whole)
+    whole = tiny_settings(tmp_path, "whole", max_steps=7, max_epochs=99)
+    train(whole, world)
     first = replace(whole, run_dir=str(tmp_path / "pieces"), trainer=replace(whole.trainer, max_steps=3))
-    fit(first)
-    fit(replace(first, resume=first.run_dir, trainer=replace(first.trainer, max_steps=7)))
+    train(first, world)
+    train(replace(first, resume=first.run_dir, trainer=replace(first.trainer, max_steps=7)), world)
     expected, resumed = weights(tmp_path / "whole"), weights(tmp_path / "pieces")
     assert all(torch.equal(expected[key], resumed[key]) for key in expected)
     with pytest.raises(UserError, match=rf"was trained by {world} processes, and there are 1 now: go on with as many"):
-        fit(replace(first, resume=first.run_dir, trainer=replace(first.trainer, max_steps=8, devices=1)))
+        fit(replace(first, resume=first.run_dir, trainer=replace(first.trainer, max_steps=8)))
 
 
 def running(folder: Path, world: int) -> subprocess.Popen[str]:
@@ -302,7 +309,7 @@ def test_a_process_may_end_while_it_watches_for_the_end_of_the_first() -> None:
 # ---- torchrun and srun ----
 
 
-@pytest.mark.parametrize("variables", [torchrun, srun])
+@pytest.mark.parametrize("variables", [pytest.param(torchrun, marks=pytest.mark.slow), srun])
 def test_processes_started_from_outside_make_one_run(tmp_path: Path, variables: Variables) -> None:
     processes = start([*MAIN, *arguments(tmp_path, "trainer.max_steps=2")], 2, variables, tmp_path)
     told = outputs(processes)

@@ -205,7 +205,7 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path: Path) ->
     assert [item.name for item in tmp_path.iterdir()] == ["x.ckpt"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_an_interrupted_run_saves_its_state_says_how_to_go_on_and_scores_nothing(tmp_path: Path, number: int) -> None:
     prefix = tiny_settings(tmp_path).data.train
     arguments = [
