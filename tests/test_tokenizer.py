@@ -190,8 +190,9 @@ def test_a_character_spelled_in_bytes_is_shown_at_its_first_byte() -> None:
     assert UNIGRAM.pieces(ids[:4]) == ["▁", "⟨F0⟩", "⟨9F⟩", "⟨A6⟩"]
 
 
-def test_a_batch_is_encoded_as_its_texts_are_one_by_one() -> None:
-    texts = [*some_lines(50), "", "🦜"]
+@pytest.mark.parametrize("lines", [0, 5, 50])  # a few and many go different ways
+def test_a_batch_is_encoded_as_its_texts_are_one_by_one(lines: int) -> None:
+    texts = [*some_lines(lines), "", "🦜"]
     assert UNIGRAM.encode_batch(texts) == [UNIGRAM.encode(text) for text in texts]
 
 

@@ -33,6 +33,8 @@ _LONGEST_LINE_BYTES = 8192
 # The sums of the unigram model depend on how many threads share them: a fixed number keeps machines equal.
 _TRAINING_THREADS = 4
 _SILENT = 3
+# SentencePiece starts threads for a list of texts, which takes longer than fewer texts than this do on one core.
+_FEW_TEXTS = 32
 
 # What decoded bytes may hold and a line of text may not.
 _NOT_IN_A_LINE = dict.fromkeys((*range(32), 127, 65533)) | {ord(space): " " for space in "\t\n\r"}
@@ -118,7 +120,9 @@ class Tokenizer:
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of many texts, on all cores."""
+        """Return the ids of many texts, on all cores; of a few on this one, as starting threads takes longer."""
+        if len(texts) < _FEW_TEXTS:
+            return [self.encode(text) for text in texts]
         ids: list[list[int]] = self._processor.encode([self._cased(text) for text in texts])
         return ids
 

@@ -336,10 +336,11 @@ def _one_core_each(work: Callable[[Item], Result], items: Sequence[Item]) -> lis
 
 @contextmanager
 def _evaluating(model: Seq2Seq[Any, Any]) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    in_training = [module for module in model.modules() if module.training]
+    for module in in_training:
+        module.training = False
     try:
         yield
     finally:
-        for module, mode in modes:
-            module.training = mode
+        for module in in_training:
+            module.training = True

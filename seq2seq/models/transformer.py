@@ -119,13 +119,18 @@ class Embedding(nn.Module):
     def forward(self, tokens: Int[Tensor, "R T"], past: int = 0) -> Float[Tensor, "R T D"]:
         """Embed tokens that follow `past` others."""
         x = self.tokens(tokens) * math.sqrt(self.tokens.embedding_dim)
-        length = tokens.shape[1]
-        if self.positions is Positions.sinusoidal:
-            x = x + sinusoidal_positions(past, length, x.shape[-1], x.device).to(x.dtype)
+        positions = self.position_vectors(past, tokens.shape[1])
+        return self.dropout(x if positions is None else x + positions)
+
+    def position_vectors(self, past: int, length: int) -> Float[Tensor, "T D"] | None:
+        """Return what is added to the tokens that follow `past` others: None where nothing is."""
+        weight = self.tokens.weight
         if self.places is not None:
             assert past + length <= self.places.num_embeddings, "a sentence longer than the table of positions"
-            x = x + self.places.weight[past : past + length]
-        return self.dropout(x)
+            return self.places.weight[past : past + length]
+        if self.positions is Positions.sinusoidal:
+            return sinusoidal_positions(past, length, weight.shape[1], weight.device).to(weight.dtype)
+        return None
 
 
 class Residual(nn.Module):

@@ -10,6 +10,8 @@ Shapes: N sentences, K beams, R = N*K rows, S source length, P tokens already co
 D model size, d = D / H the size of a head, V vocabulary.
 """
 
+import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput
 
 if TYPE_CHECKING:
-    from seq2seq.models.transformer import TransformerDecoder
+    from seq2seq.models.transformer import Embedding, TransformerDecoder
 
 
 class StepMemory(NamedTuple):
@@ -63,6 +65,36 @@ class PackedProduct(Product):
         return product
 
 
+def _detached(vectors: Tensor | None) -> Tensor | None:
+    return None if vectors is None else vectors.detach()
+
+
+class Normalisation:
+    """A layer normalisation without the machinery around a module, which takes as long as the numbers."""
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        self.arguments = norm.normalized_shape, norm.weight.detach(), norm.bias.detach(), norm.eps
+
+    def __call__(self, x: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
+        """Normalise."""
+        return torch.layer_norm(x, *self.arguments)
+
+
+class StepEmbedding:
+    """Token vectors and position vectors, those of a position computed once."""
+
+    def __init__(self, embedding: "Embedding") -> None:
+        self.weight = embedding.tokens.weight.detach()
+        self.scale = math.sqrt(embedding.tokens.embedding_dim)
+        self.place = cache(lambda past: _detached(embedding.position_vectors(past, 1)))
+
+    def __call__(self, tokens: Int[Tensor, "R"], past: int) -> Float[Tensor, "R D"]:
+        """Embed a token a row, each after `past` others."""
+        x = F.embedding(tokens, self.weight)
+        place = self.place(past)
+        return x * self.scale if place is None else torch.add(place, x, alpha=self.scale)
+
+
 class StepLayer:
     """One layer for one token."""
 
@@ -70,7 +102,8 @@ class StepLayer:
         """Take the weights of a `DecoderLayer`."""
         self.heads = layer.attention.num_heads
         self.pre = layer.attention_residual.pre
-        self.norms = [layer.attention_residual.norm, layer.cross_residual.norm, layer.feed_forward_residual.norm]
+        residuals = layer.attention_residual, layer.cross_residual, layer.feed_forward_residual
+        self.norms = [Normalisation(residual.norm) for residual in residuals]
         self.query_key_value = Product(layer.attention.query, layer.attention.key, layer.attention.value)
         self.output = Product(layer.attention.output)
         self.cross_query, self.cross_output = Product(layer.cross.query), Product(layer.cross.output)
@@ -84,22 +117,22 @@ class StepLayer:
         past: Float[Tensor, "R 2 H P d"],
     ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R 2 H P1 d"]]:
         """Return the output and the longer cache."""
-        new = self.query_key_value(self._before(0, x)).unflatten(1, (3, self.heads, -1))  # (R, 3, H, d)
-        cache = torch.cat([past, new[:, 1:, :, None]], dim=3)  # (R, 2, H, P + 1, d)
-        x = self._after(0, x, self.output(self._attend(new[:, 0].flatten(1), cache)))
-        x = self._after(1, x, self.cross_output(self._attend(self.cross_query(self._before(1, x)), source, bias)))
-        return self._after(2, x, self.outer(self.inner(self._before(2, x)).relu_())), cache
+        new = self.query_key_value(self._before(0, x)).view(len(x), 3, self.heads, 1, -1)  # (R, 3, H, 1, d)
+        longer = torch.cat([past, new[:, 1:]], dim=3)  # (R, 2, H, P + 1, d)
+        x = self._after(0, x, self.output(self._attend(new[:, 0].transpose(1, 2), longer, None)))
+        queries = self.cross_query(self._before(1, x)).view(len(source), -1, self.heads, past.shape[-1])  # (N, K, H, d)
+        x = self._after(1, x, self.cross_output(self._attend(queries, source, bias)))
+        return self._after(2, x, self.outer(self.inner(self._before(2, x)).relu_())), longer
 
     def _attend(
         self,
-        queries: Float[Tensor, "R D"],
+        queries: Float[Tensor, "N K H d"],
         source: Float[Tensor, "N 2 H S d"],
-        bias: Float[Tensor, "N 1 1 S"] | None = None,
+        bias: Float[Tensor, "N 1 1 S"] | None,
     ) -> Float[Tensor, "R D"]:
         keys, values = source.unbind(1)  # (N, H, S, d)
-        by_head = queries.view(len(source), -1, self.heads, keys.shape[-1]).transpose(1, 2)  # (N, H, K, d)
-        context = F.scaled_dot_product_attention(by_head, keys, values, attn_mask=bias)
-        return context.transpose(1, 2).reshape(queries.shape)
+        context = F.scaled_dot_product_attention(queries.transpose(1, 2), keys, values, attn_mask=bias)
+        return context.transpose(1, 2).reshape(queries.shape[0] * queries.shape[1], -1)
 
     def _before(self, number: int, x: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
         return self.norms[number](x) if self.pre else x
@@ -115,7 +148,7 @@ class TransformerStep(Decoder[StepMemory, StepState]):
         super().__init__()
         self.max_target_length = decoder.max_target_length
         layers: list[Any] = list(decoder.layers)
-        self.embedding = decoder.embedding
+        self.embedding = StepEmbedding(decoder.embedding)
         self.norm = decoder.norm
         self.layers = [StepLayer(layer) for layer in layers]
         self.source = Product(*(part for layer in layers for part in (layer.cross.key, layer.cross.value)))
@@ -141,9 +174,9 @@ class TransformerStep(Decoder[StepMemory, StepState]):
         """Consume one token."""
         assert tgt.shape[1] == 1, "one token at a time"
         assert not need_weights, "search needs none"
-        x = self.embedding(tgt, state.layers[0].shape[3])[:, 0]  # (R, D)
+        x = self.embedding(tgt[:, 0], state.layers[0].shape[3])  # (R, D)
         caches = []
         for layer, source, past in zip(self.layers, memory.keys_values.unbind(1), state.layers, strict=True):
-            x, cache = layer(x, source, memory.bias, past)
-            caches.append(cache)
+            x, longer = layer(x, source, memory.bias, past)
+            caches.append(longer)
         return DecoderOutput(self.output(self.norm(x))[:, None], StepState(tuple(caches)))
