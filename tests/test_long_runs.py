@@ -73,19 +73,18 @@ from seq2seq.training.hardware import bound_kernel_cache
 torch.set_num_threads(1)
 bound_kernel_cache()
 weight = torch.ones(2048, 128, dtype=torch.bfloat16)
+seen = []
 for rows in range(100, 700):
-    if rows == 200:
-        before = memory_and_threads(os.getpid())[0]
     torch.nn.functional.linear(torch.ones(rows, 128, dtype=torch.bfloat16), weight)
-print(memory_and_threads(os.getpid())[0] - before)
+    seen.append(memory_and_threads(os.getpid())[0])
+print(min(seen[500:]) - max(seen[100:300]))  # the heap goes up and down
 """
 
 
 def test_batches_of_ever_new_shapes_leave_no_kernels_behind() -> None:
     command = [sys.executable, "-c", _MULTIPLY, str(Path(__file__).parent)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    # A cache of 1,024 grows by 330 MiB here; one of 16 stays, but the heap below it may move by 30.
-    assert int(result.stdout) < 64 * 1024
+    assert int(result.stdout) < _MOST_GROWTH  # a cache of 1,024 grows by 110 MiB
 
 
 _TRANSLATE = """
