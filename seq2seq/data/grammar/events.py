@@ -40,9 +40,7 @@ OBJECT_PRONOUNS = {
     ER: ("I", "you", "he", "she", "we", "they"), SIE: ("I", "you", "he", "she", "we", "they"),
 }  # fmt: skip
 TENSE_POOLS: dict[str, Pool[Tense]] = {
-    time: Pool(
-        (tense, tense.weight) for tense in TENSES.values() if tense.weight and (tense.name in PAST_TENSES) in past
-    )
+    time: Pool((form, form.weight) for form in TENSES.values() if form.weight and (form.name in PAST_TENSES) in past)
     for time, past in {"": (True, False), "past": (True,), "not past": (False,)}.items()
 }
 
@@ -298,7 +296,7 @@ def _denied(d: Derivation, clause: Clause, noun: Noun) -> NounPhrase:
 
 def _trade_places(d: Derivation, clause: Clause) -> None:
     """I like the house - Das Haus gefällt mir: who likes is the subject in English, a dative in German."""
-    # No possessive: in "she likes her house" it would be hers, but "ihr Haus gefällt ihr" names somebody else's first.
+    # Not his, her or their: "she likes her house" is about her own, but "ihr Haus gefällt ihr" may be about another's.
     kinds = [kind for kind in KNOWN if kind not in ("his", "her", "their")]
     liked = noun_phrase(d, draw_object(d, clause.verb), NOM, determiners=kinds, modifiers="genitive")
     name = "he" if "he" in clause.fields else "subject"
@@ -370,8 +368,7 @@ def _circumstance(d: Derivation, clause: Clause) -> None:
     """At most one of: with what, where, how, with whom, in spite of what."""
     if not d.chance(d.style.adverbial):
         return
-    lexicon, frame = d.lexicon, clause.verb.frame
-    chance = d.rng.random()
+    lexicon, frame, chance = d.lexicon, clause.verb.frame, d.rng.random()
     if clause.verb.tool and chance < 0.5:
         clause.put("manner", _accompanied(d, "tool", ("a", "a", "the"), 0.0))
     elif chance < 0.55 and _can_be_placed(clause):
