@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from seq2seq.config import CONF, TrainConfig, from_plain
 from seq2seq.errors import UserError
 from seq2seq.sweep import Found, Sweep, look, start_over
 from seq2seq.training.lock import LOCK, is_locked, locked
+from seq2seq.training.run_folder import open_run
 
 TRAIN = [sys.executable, str(CONF.parent / "train.py")]
 
@@ -89,6 +91,12 @@ def test_a_lock_is_seen_from_outside_and_left_as_it_is(held_by_another: Path) ->
         assert is_locked(held_by_another)
     with pytest.raises(UserError, match="is in use by another training process"), locked(held_by_another):
         pass
+
+
+def test_a_run_that_another_process_has_begun_meanwhile_is_in_use_rather_than_not_empty(held_by_another: Path) -> None:
+    touch(held_by_another / "config.yaml")
+    with pytest.raises(UserError, match="is in use by another training process"), ExitStack() as held:
+        open_run(settings(held_by_another), False, held)
 
 
 def test_a_free_folder_is_not_locked(tmp_path: Path) -> None:

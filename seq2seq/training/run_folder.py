@@ -11,7 +11,7 @@ import yaml
 from seq2seq.errors import UserError
 from seq2seq.models.interface import Seq2Seq
 from seq2seq.training.checkpoints import check_weights, is_resumable, load, without_prefix
-from seq2seq.training.lock import LOCK, locked
+from seq2seq.training.lock import LOCK, is_locked, locked
 
 if TYPE_CHECKING:
     from seq2seq.config import TrainConfig
@@ -26,6 +26,8 @@ def open_run(config: "TrainConfig", may_rename: bool, held: ExitStack) -> Path:
     if config.resume is None:
         names = (run, *(run.with_name(f"{run.name}-{n}") for n in range(2, 100))) if may_rename else (run,)
         run = next((name for name in names if _takes(name)), run)
+        if is_locked(run):
+            held.enter_context(locked(run))  # says by whom
         _check_empty(run, (path for path in run.iterdir() if path.name != LOCK))
         config.run_dir = str(run)
     held.enter_context(_writing_to(run))
