@@ -11,7 +11,7 @@ from seq2seq.inference.search import SearchConfig, beam_search
 from seq2seq.models import build_model
 from seq2seq.models.interface import select_rows
 from seq2seq.models.transformer import Positions, TransformerConfig
-from seq2seq.models.transformer_step import PackedProduct, TransformerStep
+from seq2seq.models.transformer_step import POSITIONS, PackedProduct, StepEmbedding, TransformerStep
 
 FAST = [
     name
@@ -52,6 +52,16 @@ def test_sentences_may_leave_the_batch(name):
         state = select_rows(one.decode(token, memory, one.init_state(memory)).state, keep)
         results.append(one.decode(token[keep], select_rows(memory, keep), state).logits)
     assert_close(*results)
+
+
+@every_transformer
+@pytest.mark.parametrize("past", [0, 1, POSITIONS - 1, POSITIONS, POSITIONS + 300])
+def test_tokens_are_embedded_as_the_decoder_does_at_any_position_it_knows(name, past):
+    decoder = tiny_model(name).decoder
+    tokens = torch.tensor([4, 7, 4])
+    if decoder.max_target_length is None or past < decoder.max_target_length:
+        found = StepEmbedding(decoder.embedding)(tokens, past)
+        assert_close(found, decoder.embedding(tokens[:, None], past)[:, 0])
 
 
 def test_relative_positions_are_left_to_the_decoder_itself():

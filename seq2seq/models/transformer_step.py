@@ -11,7 +11,6 @@ D model size, d = D / H the size of a head, V vocabulary.
 """
 
 import math
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -23,6 +22,9 @@ from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput
 
 if TYPE_CHECKING:
     from seq2seq.models.transformer import Embedding, TransformerDecoder
+
+
+POSITIONS = 512  # whose vectors are computed beforehand, where there is no limit
 
 
 class StepMemory(NamedTuple):
@@ -65,10 +67,6 @@ class PackedProduct(Product):
         return product
 
 
-def _detached(vectors: Tensor | None) -> Tensor | None:
-    return None if vectors is None else vectors.detach()
-
-
 class Normalisation:
     """A layer normalisation without the machinery around a module, which takes as long as the numbers."""
 
@@ -81,18 +79,24 @@ class Normalisation:
 
 
 class StepEmbedding:
-    """Token vectors and position vectors, those of a position computed once."""
+    """Token vectors and position vectors, most of those computed beforehand."""
 
     def __init__(self, embedding: "Embedding") -> None:
         self.weight = embedding.tokens.weight.detach()
         self.scale = math.sqrt(embedding.tokens.embedding_dim)
-        self.place = cache(lambda past: _detached(embedding.position_vectors(past, 1)))
+        self.position_vectors = embedding.position_vectors
+        limit = None if embedding.places is None else embedding.places.num_embeddings
+        table = embedding.position_vectors(0, limit or POSITIONS)
+        self.table = None if table is None else table.detach()  # (P, D)
 
     def __call__(self, tokens: Int[Tensor, "R"], past: int) -> Float[Tensor, "R D"]:
         """Embed a token a row, each after `past` others."""
         x = F.embedding(tokens, self.weight)
-        place = self.place(past)
-        return x * self.scale if place is None else torch.add(place, x, alpha=self.scale)
+        if self.table is None:
+            return x * self.scale
+        place = self.table[past] if past < len(self.table) else self.position_vectors(past, 1)
+        assert place is not None
+        return torch.add(place, x, alpha=self.scale)
 
 
 class StepLayer:
