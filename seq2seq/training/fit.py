@@ -14,6 +14,7 @@ import torch
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from rich.console import Console
 
+from seq2seq.allocator import keep_freed_memory
 from seq2seq.data.prepare import PreparedCorpus, prepare
 from seq2seq.errors import UserError
 from seq2seq.models import build_model
@@ -151,6 +152,7 @@ def train(
 ) -> Course:
     """Train a model in place, from the start or from the run's last `checkpoint`; return how it went."""
     bound_kernel_cache()
+    keep_freed_memory()
     settings = config.trainer
     processes = stream.processes
     checkpoints = Checkpoints(run / "checkpoints")

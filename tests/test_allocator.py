@@ -1,0 +1,41 @@
+"""Memory that a step has freed is there for the next, without the system's help."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+STEPS = """
+import resource, torch
+from seq2seq.allocator import keep_freed_memory
+if {keep}: keep_freed_memory()
+def step():
+    tensors = [torch.ones(size * 2**18) for size in (1, 20, 7, 40)]  # MiB
+for _ in range(10): step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10): step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+glibc_only = pytest.mark.skipif(
+    sys.platform != "linux" or "glibc" not in os.confstr("CS_GNU_LIBC_VERSION"), reason="of glibc"
+)
+
+
+def page_faults(keep: bool, **environment: str) -> int:
+    rest = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run(
+        [sys.executable, "-c", STEPS.format(keep=keep)], env=rest | environment, capture_output=True, check=True
+    )
+    return int(done.stdout)
+
+
+@glibc_only
+def test_the_next_step_takes_what_the_last_has_freed() -> None:
+    assert page_faults(keep=True) < 100
+    assert page_faults(keep=False) > 10_000  # what would be cleared, in pages: the test above can fail
+
+
+@glibc_only
+def test_who_has_set_the_allocator_is_left_alone() -> None:
+    assert page_faults(keep=True, MALLOC_MMAP_THRESHOLD_="65536") > 10_000
