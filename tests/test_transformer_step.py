@@ -11,7 +11,14 @@ from seq2seq.inference.search import SearchConfig, beam_search
 from seq2seq.models import build_model
 from seq2seq.models.interface import select_rows
 from seq2seq.models.transformer import Positions, TransformerConfig
-from seq2seq.models.transformer_step import POSITIONS, PackedProduct, StepEmbedding, TransformerStep
+from seq2seq.models.transformer_step import (
+    FEW_RESULTS,
+    POSITIONS,
+    PackedProduct,
+    StepEmbedding,
+    TransformerStep,
+    product_of,
+)
 
 FAST = [
     name
@@ -69,9 +76,22 @@ def test_relative_positions_are_left_to_the_decoder_itself():
     assert model.for_search().decoder is model.decoder
 
 
+@pytest.mark.parametrize("shape", [(3, 32), (FEW_RESULTS // 100, 32), (7, 50, 32)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_packed_product_is_the_product_of_its_layers_one_after_the_other(shape, bias):
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(32, size, bias=bias) for size in (70, 30)]
+    product = product_of(*layers)
+    assert isinstance(product, PackedProduct)
+    x = torch.randn(shape)
+    with torch.inference_mode():
+        expected = torch.cat([layer(x) for layer in layers], dim=-1)
+        torch.testing.assert_close(product(x), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_in_float32_the_packed_product_finds_the_same_translations():
     torch.manual_seed(1)
-    model = build_model(TransformerConfig(d_model=32, d_ff=64, num_heads=4), 300).eval()
+    model = build_model(TransformerConfig(d_model=32, d_ff=64, num_heads=4), 3000).eval()
     src, src_lengths = random_sources([9, 4, 6])
     fast = model.for_search()
     assert isinstance(fast.decoder.output, PackedProduct)

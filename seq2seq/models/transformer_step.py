@@ -2,9 +2,9 @@
 
 A step of search is so small that starting its operations takes longer than computing them. Here the queries, keys and
 values of a layer are one product, the source's keys and values of all layers another, and keys and values are kept in
-one tensor a layer: not one for all, which would not stay in the processor's cache. The output matrix is packed for
-oneDNN, which reads it several times as fast when the rows are few. Read transformer.py first: what is computed is said
-there, and a law holds the two together.
+one tensor a layer: not one for all, which would not stay in the processor's cache. Matrices are packed for oneDNN,
+which then multiplies up to twice as fast as torch's default. Read transformer.py first: what is computed is said there,
+and a law holds the two together.
 
 Shapes: N sentences, K beams, R = N*K rows, S source length, P tokens already consumed, L layers, H heads,
 D model size, d = D / H the size of a head, V vocabulary.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 POSITIONS = 512  # whose vectors are computed beforehand, where there is no limit
+FEW_RESULTS = 10_000  # of a product: up to that many, starting oneDNN takes longer than what it gains
 
 
 class StepMemory(NamedTuple):
@@ -55,16 +56,25 @@ class Product:
 
 
 class PackedProduct(Product):
-    """The same in oneDNN's own order of the matrix: float32 on a CPU only."""
+    """The same in oneDNN's own order of the matrix where results are many: float32 on a CPU only."""
 
-    def __init__(self, layer: nn.Linear) -> None:
-        super().__init__(layer)
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+    def __init__(self, *layers: nn.Linear) -> None:
+        super().__init__(*layers)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
 
     def __call__(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows O"]:
         """Multiply."""
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        if x.numel() // x.shape[-1] * len(self.weight) < FEW_RESULTS:
+            return super().__call__(x)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return product
+
+
+def product_of(*layers: nn.Linear) -> Product:
+    """Return the product of these layers that is fastest where their weights are."""
+    weight = layers[0].weight
+    packs = weight.device.type == "cpu" and weight.dtype is torch.float32 and torch.backends.mkldnn.is_available()
+    return (PackedProduct if packs else Product)(*layers)
 
 
 class Normalisation:
@@ -108,10 +118,10 @@ class StepLayer:
         self.pre = layer.attention_residual.pre
         residuals = layer.attention_residual, layer.cross_residual, layer.feed_forward_residual
         self.norms = [Normalisation(residual.norm) for residual in residuals]
-        self.query_key_value = Product(layer.attention.query, layer.attention.key, layer.attention.value)
-        self.output = Product(layer.attention.output)
-        self.cross_query, self.cross_output = Product(layer.cross.query), Product(layer.cross.output)
-        self.inner, self.outer = Product(layer.feed_forward[0]), Product(layer.feed_forward[2])
+        self.query_key_value = product_of(layer.attention.query, layer.attention.key, layer.attention.value)
+        self.output = product_of(layer.attention.output)
+        self.cross_query, self.cross_output = product_of(layer.cross.query), product_of(layer.cross.output)
+        self.inner, self.outer = product_of(layer.feed_forward[0]), product_of(layer.feed_forward[2])
 
     def __call__(
         self,
@@ -155,9 +165,8 @@ class TransformerStep(Decoder[StepMemory, StepState]):
         self.embedding = StepEmbedding(decoder.embedding)
         self.norm = decoder.norm
         self.layers = [StepLayer(layer) for layer in layers]
-        self.source = Product(*(part for layer in layers for part in (layer.cross.key, layer.cross.value)))
-        packs = decoder.output.weight.device.type == "cpu" and decoder.output.weight.dtype is torch.float32
-        self.output = (PackedProduct if packs and torch.backends.mkldnn.is_available() else Product)(decoder.output)
+        self.source = product_of(*(part for layer in layers for part in (layer.cross.key, layer.cross.value)))
+        self.output = product_of(decoder.output)
 
     def memory(self, encoded: EncoderOutput) -> StepMemory:
         """Project the source for all layers at once."""
