@@ -10,7 +10,7 @@ import yaml
 
 from seq2seq.comparison.compare import compare, spread
 from seq2seq.comparison.compare_text import comparison_text
-from seq2seq.comparison.predictions import Rung
+from seq2seq.comparison.predictions import Rung, judged
 from seq2seq.comparison.runs import open_run
 from seq2seq.errors import UserError
 from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scores
@@ -243,10 +243,31 @@ def test_a_prediction_is_held_against_the_measured_difference(two):
     assert not compare(two, rungs=rungs)["rows"]["better"]["prediction"]["held"]
 
 
+@pytest.mark.parametrize(
+    ("at_least", "at_most", "verdict"),
+    [
+        (0, 4, (True, True)),
+        (0, 2.5, (True, False)),
+        (1.5, None, (True, False)),
+        (None, 0.5, (False, True)),
+        (3.5, None, (False, True)),
+        (2.5, None, (False, False)),
+    ],
+)
+def test_a_verdict_is_sure_if_all_of_the_interval_gives_it(at_least, at_most, verdict):
+    class Measured:
+        def measured(self, *_):
+            return {"value": 2.0, "low": 1.0, "high": 3.0}
+
+    rung = Rung("other", "something", None, "bleu", at_least, at_most)
+    found = judged(rung, Measured(), "this", "test")
+    assert (found["held"], found["sure"]) == verdict
+
+
 def test_a_prediction_without_another_rung_is_about_the_value_itself(two):
     rungs = {"better": Rung(None, "never loops", "test", "looping", at_most=0.0)}
     judged = compare(two, rungs=rungs)["rows"]["better"]["prediction"]
-    assert (judged["measured"], judged["held"]) == ({"value": 0.025}, False)
+    assert (judged["measured"], judged["held"], judged["sure"]) == ({"value": 0.025}, False, None)
 
 
 def test_a_prediction_about_what_was_not_measured_is_refused(two):
@@ -342,6 +363,8 @@ def test_the_tables_show_means_spreads_intervals_and_verdicts(two):
     assert next(row for row in rows if row[0] == "better" and row[1] == "worse")[2].startswith("+")
     assert next(row for row in rows if "better by far" in row)[-1] == "**failed**"
     assert "0 of 1 held." in text
+    rungs = {"better": Rung("worse", "better by a third", None, "bleu", at_least=33)}
+    assert " held, not sure |" in comparison_text(compare(two, rungs=rungs))
     assert "Trained on an abacus, 1 CPU threads, wood." in text
     assert differences[2] == "100.00"
 

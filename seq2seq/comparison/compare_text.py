@@ -173,12 +173,20 @@ def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         bounds = (("at least", it["at_least"]), ("at most", it["at_most"]))
         asked = " and ".join(f"{word} {scale * bound:g}" for word, bound in bounds if bound is not None)
         of = f"{it['metric']} on {it['set']}" + (f", to {it['compared_with']}" if it["compared_with"] else "")
-        return [it["prediction"], of, asked, _interval(it["measured"], scale), "held" if it["held"] else "**failed**"]
+        verdict = ("held" if it["held"] else "**failed**") + (", not sure" if it["sure"] is False else "")
+        return [it["prediction"], of, asked, _interval(it["measured"], scale), verdict]
 
     head = ("prediction", "measure", "predicted", "measured", "")
     table = {label: cells(it) for label, it in judged.items()}
     held = sum(it["held"] for it in judged.values())
-    return ["## Predictions", "", *markdown_table(head, table), "", f"{held} of {len(judged)} held.", ""]
+    return [
+        "## Predictions",
+        "",
+        *markdown_table(head, table),
+        "",
+        f"{held} of {len(judged)} held. Not sure: another verdict lies within the 95 % interval.",
+        "",
+    ]
 
 
 def _mean(found: Mapping[str, Any] | None, digits: int, scale: float = 1) -> str:

@@ -11,6 +11,7 @@ data before this one was chosen. All of them may be left out; a prediction needs
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -72,11 +73,17 @@ def _rung(where: str, entry: Mapping[str, Any]) -> Rung:
 
 
 def judged(rung: Rung, measures: Measures, label: str, main_set: str) -> dict[str, Any]:
-    """Return a prediction with what was measured, and whether it held."""
+    """Return a prediction with what was measured, whether it held, and whether that is sure.
+
+    It is sure if all of the interval gives the same verdict, and not known (None) where there is no interval.
+    """
     assert rung.metric is not None
     test_set = rung.set or main_set
     found = measures.measured(label, rung.compared_with, test_set, rung.metric)
-    held = (rung.at_least is None or found["value"] >= rung.at_least) and (
-        rung.at_most is None or found["value"] <= rung.at_most
-    )
-    return {**rung._asdict(), "set": test_set, "measured": found, "held": held}
+    least = -math.inf if rung.at_least is None else rung.at_least
+    most = math.inf if rung.at_most is None else rung.at_most
+    held, sure = least <= found["value"] <= most, None
+    if "low" in found:
+        within, beyond = least <= found["low"] <= found["high"] <= most, found["high"] < least or found["low"] > most
+        sure = within if held else beyond
+    return {**rung._asdict(), "set": test_set, "measured": found, "held": held, "sure": sure}
