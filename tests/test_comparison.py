@@ -12,6 +12,7 @@ from seq2seq.comparison.compare import compare, spread
 from seq2seq.comparison.compare_text import comparison_text
 from seq2seq.comparison.predictions import Rung, judged
 from seq2seq.comparison.runs import open_run
+from seq2seq.comparison.speed import keep_speed
 from seq2seq.errors import UserError
 from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scores
 
@@ -225,6 +226,16 @@ def test_baselines_are_scored_on_the_same_text(two):
     )
     assert found["baselines"]["oracle"]["bleu"] == pytest.approx(100)
     assert found["baselines"]["copy"]["bleu"] == corpus_scores(SOURCES, REFERENCES)["bleu"]
+
+
+def test_the_speed_of_a_row_is_that_of_the_seeds_that_were_measured(tmp_path):
+    seeds = [write_run(tmp_path / str(seed), "a", REFERENCES, seed) for seed in (1, 2, 3)]
+    assert compare(seeds)["rows"]["a"]["sentences_per_second"] is None
+    for run, speed in zip(seeds[1:], (10.0, 14.0), strict=True):
+        keep_speed(run.folder, {"sentences_per_second": speed, "milliseconds_per_sentence": 200.0})
+    row = compare(seeds)["rows"]["a"]
+    assert row["sentences_per_second"]["values"] == [10.0, 14.0]
+    assert row["milliseconds_per_sentence"]["mean"] == 200.0
 
 
 # ---- Predictions ----

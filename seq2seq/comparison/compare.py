@@ -203,7 +203,7 @@ class _Sets:
 def spread(values: Sequence[float | None]) -> dict[str, Any] | None:
     """Return mean, standard deviation over the seeds (None for one) and the values; None if one is not known."""
     known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    if not known or len(known) < len(values):
         return None
     return {"mean": fmean(known), "spread": stdev(known) if len(known) > 1 else None, "values": known}
 
@@ -212,7 +212,7 @@ def _size_and_cost(group: Sequence[Run]) -> dict[str, Any]:
     metrics = [run.metrics for run in group]
     machines = [machine for one in metrics if (machine := one.get("machine")) is not None]
     flops = [one.get("flops_per_target_token") for one in metrics]
-    speeds = [read_speed(run) for run in group]
+    speeds = [speed for run in group if (speed := read_speed(run)) is not None]
     return {
         "seeds": [run.seed for run in group],
         "runs": [str(run.folder) for run in group],
@@ -224,13 +224,9 @@ def _size_and_cost(group: Sequence[Run]) -> dict[str, Any]:
         "machines": [one for n, one in enumerate(machines) if one not in machines[:n]],
         "flops_per_target_token": spread([one and one["forward"] + one["backward"] for one in flops]),
         "peak_memory_bytes": spread([one.get("peak_memory_bytes") for one in metrics]),
-        "sentences_per_second": spread([_in(one, "sentences_per_second") for one in speeds]),
-        "milliseconds_per_sentence": spread([_in(one, "milliseconds_per_sentence") for one in speeds]),
+        "sentences_per_second": spread([one["sentences_per_second"] for one in speeds]),
+        "milliseconds_per_sentence": spread([one["milliseconds_per_sentence"] for one in speeds]),
     }
-
-
-def _in(found: Mapping[str, Any] | None, name: str) -> float | None:
-    return None if found is None else found[name]
 
 
 def _quality(group: Sequence[Run], name: str) -> dict[str, Any]:

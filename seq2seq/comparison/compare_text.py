@@ -140,6 +140,8 @@ def _cost(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         "",
         *markdown_table(head, {label: cells(row) for label, row in rows.items()}),
         "",
+        "Speeds are of the seeds that `seq2seq speed` has measured.",
+        "",
         *hardware,
         "",
     ]
