@@ -191,7 +191,8 @@ def main() -> None:
                 config.run_dir = str(_new_run_dir(config, started, sweep_dir))
             is_sweep = HydraConfig.get().mode is RunMode.MULTIRUN
             if is_sweep:
-                folders.add(Path(config.run_dir).parent)
+                if config.score_tests:
+                    folders.add(Path(config.run_dir).parent)
                 complain(f"run {HydraConfig.get().job.num + 1} of {_runs_of_the_sweep()}: {config.run_dir}")
             arguments = HydraConfig.get().overrides.task if is_sweep else None
             if config.go_on and config.resume is None and sweep.goes_on(config, _stored, arguments):
