@@ -3,7 +3,9 @@
 import json
 import re
 import runpy
+import subprocess
 import sys
+import tarfile
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -183,6 +185,20 @@ def test_trials_are_collected_from_their_runs_into_one_table(tmp_path: Path, mon
     assert trial.validation_bleu == pytest.approx(metrics["validation"]["bleu"], abs=1e-4)
     assert (metrics["test"], metrics["tests"]) == (None, {})  # a trial has seen no test set
     assert not (tmp_path / "runs" / "one" / "tests").exists()
+
+
+# ---- What came out ----
+
+
+@pytest.mark.slow
+def test_the_published_table_is_made_from_the_published_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with tarfile.open(ROOT / "docs/ladder/grammar.tar.xz") as archive:
+        archive.extractall("runs/ladder_grammar", filter="data")
+    rungs = str(ROOT / "docs/ladder/rungs.json")
+    command = [sys.executable, "-m", "seq2seq", "compare", "runs/ladder_grammar", "--rungs", rungs, "--baselines"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "docs/ladder/grammar.md").read_text("utf-8")
 
 
 # ---- The length penalty ----

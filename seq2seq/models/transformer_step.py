@@ -61,10 +61,12 @@ class PackedProduct(Product):
     def __init__(self, *layers: nn.Linear) -> None:
         super().__init__(*layers)
         self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+        results, inputs = self.weight.shape
+        self.few_inputs = FEW_RESULTS * inputs / results  # numbers in, for so many out
 
     def __call__(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows O"]:
         """Multiply."""
-        if x.numel() // x.shape[-1] * len(self.weight) < FEW_RESULTS:
+        if x.numel() < self.few_inputs:
             return super().__call__(x)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return product
@@ -131,7 +133,7 @@ class StepLayer:
         past: Float[Tensor, "R 2 H P d"],
     ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R 2 H P1 d"]]:
         """Return the output and the longer cache."""
-        new = self.query_key_value(self._before(0, x)).view(len(x), 3, self.heads, 1, -1)  # (R, 3, H, 1, d)
+        new = self.query_key_value(self._before(0, x)).view(x.shape[0], 3, self.heads, 1, -1)  # (R, 3, H, 1, d)
         longer = torch.cat([past, new[:, 1:]], dim=3)  # (R, 2, H, P + 1, d)
         x = self._after(0, x, self.output(self._attend(new[:, 0].transpose(1, 2), longer, None)))
         queries = self.cross_query(self._before(1, x)).view(len(source), -1, self.heads, past.shape[-1])  # (N, K, H, d)
