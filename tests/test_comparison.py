@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from seq2seq.comparison.compare import compare, spread
+from seq2seq.comparison.compare import compare, draw_means, spread
 from seq2seq.comparison.compare_text import comparison_text
 from seq2seq.comparison.predictions import Rung, judged
 from seq2seq.comparison.runs import open_run
@@ -146,14 +146,14 @@ def test_each_row_is_compared_with_the_one_before_it(two):
     for metric in ("bleu", "chrf", "exact_match"):
         own = difference[metric]
         assert own["value"] == pytest.approx(rows["better"][metric]["mean"] - rows["worse"][metric]["mean"])
-        assert 0 < own["low"] < own["value"] < own["high"]
+        assert own["low"] < own["value"] < own["high"]
 
 
 def test_a_label_that_names_another_is_compared_with_that(two):
     rungs = {"worse": Rung(compared_with="better"), "better": Rung(trials=12)}
     rows = compare(two, rungs=rungs)["rows"]
     assert rows["worse"]["difference"]["to"] == "better"
-    assert rows["worse"]["difference"]["bleu"]["high"] < 0
+    assert rows["worse"]["difference"]["bleu"]["value"] < 0
     assert rows["better"]["difference"] is None
     assert rows["better"]["trials"] == 12
 
@@ -180,6 +180,17 @@ def test_the_interval_knows_that_seeds_differ(tmp_path):
     ]
     interval = compare([*good, *bad])["rows"]["luck"]["difference"]["exact_match"]
     assert interval == {"value": -0.5, "low": -1.0, "high": 0.0}
+
+
+@pytest.mark.parametrize("spreads", [(1, 1), (1, 5)])
+def test_the_interval_for_five_seeds_holds_as_often_as_it_says(spreads):
+    rng = np.random.default_rng(1)
+    resamples, trials, held = 1000, 400, 0
+    for _ in range(trials):
+        one, other = (draw_means(np.tile(rng.normal(50, s, 5), (resamples, 1)), 100.0, rng) for s in spreads)
+        low, high = np.percentile(one - other, [2.5, 97.5])
+        held += low <= 0 <= high
+    assert 0.93 < held / trials < 0.99  # seeds drawn with replacement: 0.84 to 0.88
 
 
 def test_the_interval_agrees_with_a_hand_made_formula_for_one_seed(tmp_path):
@@ -249,7 +260,7 @@ def test_a_prediction_is_held_against_the_measured_difference(two):
     judged = compare(two, rungs=rungs)["rows"]["better"]["prediction"]
     assert judged["held"]
     assert judged["set"] == "test"
-    assert judged["measured"]["low"] > 0
+    assert judged["measured"]["low"] < judged["measured"]["value"] < judged["measured"]["high"]
     rungs["better"] = rungs["better"]._replace(at_most=0.2)
     assert not compare(two, rungs=rungs)["rows"]["better"]["prediction"]["held"]
 
@@ -275,6 +286,14 @@ def test_a_verdict_is_sure_if_all_of_the_interval_gives_it(at_least, at_most, ve
     assert (found["held"], found["sure"]) == verdict
 
 
+def test_a_score_by_itself_has_an_interval_and_no_sign(two):
+    rungs = {"worse": Rung(None, "gets half", "test", "exact_match", at_least=0.3)}
+    found = compare(two, rungs=rungs)
+    measured = found["rows"]["worse"]["prediction"]["measured"]
+    assert 0 <= measured["low"] < measured["value"] < measured["high"] <= 1
+    assert f"| {100 * measured['value']:.2f} [" in comparison_text(found)
+
+
 def test_a_prediction_without_another_rung_is_about_the_value_itself(two):
     rungs = {"better": Rung(None, "never loops", "test", "looping", at_most=0.0)}
     judged = compare(two, rungs=rungs)["rows"]["better"]["prediction"]
@@ -297,6 +316,15 @@ def test_different_test_sets_are_refused(tmp_path):
     ]
     with pytest.raises(UserError, match=r"different test sets test \(test_set_sha256 \w{12} and \w{12}\)"):
         compare(runs)
+
+
+def test_other_text_in_a_set_of_the_same_name_is_refused_though_it_is_not_the_main_one(two):
+    for run in two:
+        run.metrics["tests"]["long"] = {"bleu": 1.0, "test_set_sha256": "a" * 64}
+    assert compare(two)["rows"]["better"]["tests"]["long"]["bleu"]["mean"] == 1.0
+    two[2].metrics["tests"]["long"]["test_set_sha256"] = "b" * 64
+    with pytest.raises(UserError, match=r"different test sets long \(test_set_sha256 a{12} and b{12}\)"):
+        compare(two)
 
 
 def test_one_seed_twice_is_refused(tmp_path):
@@ -364,7 +392,7 @@ def test_a_curve_that_cannot_be_read_is_named(two, content, message):
 
 
 def test_the_tables_show_means_spreads_intervals_and_verdicts(two):
-    rungs = {"better": Rung("worse", "better by far", None, "bleu", at_least=99)}
+    rungs = {"better": Rung("worse", "better by far", None, "bleu", at_least=101)}
     text = comparison_text(compare(two, rungs=rungs, baselines={"copy": lambda line: line}))
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
     scores, differences = (next(row for row in rows if row[0] == label) for label in ("worse", "better"))

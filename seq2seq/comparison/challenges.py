@@ -8,14 +8,14 @@ the most probable translation, and what that one looks like.
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import torch
 
-from seq2seq.comparison.runs import Run, ScoredText, by_label, scores_on
+from seq2seq.comparison.runs import Run, ScoredText, by_label, check_same_text, scores_on
 from seq2seq.data.ibm_model1 import IbmModel1, words
 from seq2seq.data.tokenizer import EOS
 from seq2seq.data.words import Alignment
@@ -203,12 +203,13 @@ def _name(lowest: int) -> str:
     return str(lowest) if lowest < 2 else f"{lowest}-{2 * lowest - 1}"
 
 
-def data_sizes(runs: Iterable[Run], test_set: str) -> dict[str, dict[int, dict[str, float]]]:
+def data_sizes(runs: Sequence[Run], test_set: str) -> dict[str, dict[int, dict[str, float]]]:
     """Return by label and number of training pairs, few first: bleu, the mean over seeds, and seeds.
 
     Raises:
-        UserError: runs of a label and a size that differ; see `by_label`.
+        UserError: runs of a label and a size that differ, test sets that do; see `by_label`, `check_same_text`.
     """
+    check_same_text(runs, test_set)
     by_size: dict[int, list[Run]] = {}
     for run in runs:
         by_size.setdefault(_training_pairs(run), []).append(run)

@@ -1,10 +1,10 @@
 """Runs side by side: what each label's seeds came to, and how sure the difference to another label is.
 
 A difference has a 95 % interval by the bootstrap (Koehn 2004, "Statistical Significance Tests for Machine Translation
-Evaluation"), in which the seeds are resampled too, since another seed would have given other translations: in each of
-1,000 resamples, the same sentences are drawn for all, with replacement, and of each label as many seeds as it has, with
-replacement; the corpus score of a label is the mean over its seeds. One seed cannot show what another would do: then
-the interval speaks of the sentences alone.
+Evaluation"): in each of 1,000 resamples, the same sentences are drawn for all, with replacement, and the corpus score
+of a label is the mean over its seeds. Another seed would have given other translations, so the mean is drawn too: from
+Student's t distribution around it, as for the mean of few normal numbers (see `draw_means`). One seed cannot show what
+another would do: then the interval speaks of the sentences alone.
 
 Shapes: N sentences, R resamples.
 """
@@ -18,14 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq.comparison.predictions import Rung, judged
-from seq2seq.comparison.runs import Point, Run, ScoredText, by_label, read_curve, read_speed, read_test, scores_on
+from seq2seq.comparison.runs import (
+    Point,
+    Run,
+    ScoredText,
+    by_label,
+    check_same_text,
+    read_curve,
+    read_speed,
+    read_test,
+    scores_on,
+)
 from seq2seq.errors import UserError
 from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scores
 
 logger = logging.getLogger(__name__)
 
 RESAMPLES = 1000
-SCORES = ("bleu", "chrf", "exact_match")
+_HIGHEST = {"bleu": 100.0, "chrf": 100.0, "exact_match": 1.0}
+SCORES = tuple(_HIGHEST)
 _SEED = 0
 
 
@@ -49,6 +60,8 @@ def compare(
         UserError: runs that cannot stand in one table: see `by_label`, `read_test`; test sets that differ.
     """
     groups = by_label(runs)
+    for each in dict.fromkeys(each for run in runs for each in run.test_sets()):
+        check_same_text(runs, each)
     name = test_set if test_set is not None else _first_set(runs[0])
     sets = _Sets(groups)
     src = sets.text(name).src
@@ -129,19 +142,8 @@ class _Sets:
         """Return the test set of the first run, after a look at those of all others."""
         if name not in self._texts:
             runs = [run for group in self._groups.values() for run in group]
-            for run in runs:
-                text = read_test(run, name)
-                first = self._texts.setdefault(name, text)
-                if text.sha256 != first.sha256:
-                    raise UserError(
-                        f"{runs[0].folder} and {run.folder} have different test sets {name} (test_set_sha256 "
-                        f"{first.sha256[:12]} and {text.sha256[:12]}): their scores cannot be compared; leave one out"
-                    )
-                if run.lowercase != runs[0].lowercase:
-                    raise UserError(
-                        f"one of {runs[0].folder} and {run.folder} is scored in lower case, the other is not: their "
-                        "scores cannot be compared; leave one out"
-                    )
+            check_same_text(runs, name)
+            self._texts[name] = read_test(runs[0], name)
         return self._texts[name]
 
     def statistics(self, label: str, name: str) -> list[SentenceStatistics]:
@@ -155,13 +157,14 @@ class _Sets:
             ]
         return self._statistics[label, name]
 
-    def difference(self, label: str, other: str, name: str, metric: str) -> dict[str, float]:
-        """Return the difference of the seeds' means in a metric, and its 95 % interval."""
+    def difference(self, label: str, other: str | None, name: str, metric: str) -> dict[str, float]:
+        """Return the difference of the seeds' means in a metric, and its 95 % interval; of None the score is 0."""
         value = fmean(one.score(metric) for one in self.statistics(label, name))
-        value -= fmean(one.score(metric) for one in self.statistics(other, name))
-        low, high = np.percentile(
-            self._resample(label, name, metric) - self._resample(other, name, metric), [2.5, 97.5]
-        )
+        resampled = self._resample(label, name, metric)
+        if other is not None:
+            value -= fmean(one.score(metric) for one in self.statistics(other, name))
+            resampled = resampled - self._resample(other, name, metric)
+        low, high = np.percentile(resampled, [2.5, 97.5])
         return {"value": value, "low": float(low), "high": float(high)}
 
     def differences(self, label: str, other: str, name: str) -> dict[str, dict[str, float]]:
@@ -170,7 +173,7 @@ class _Sets:
 
     def measured(self, label: str, other: str | None, test_set: str, metric: str) -> dict[str, float]:
         """Return a label's mean in a metric, or its difference to another's: with an interval where there is one."""
-        if other is not None and metric in SCORES:
+        if metric in SCORES:
             return self.difference(label, other, test_set, metric)
         self.text(test_set)
         own, its = (0.0 if of is None else self._mean(of, test_set, metric) for of in (label, other))
@@ -194,10 +197,27 @@ class _Sets:
             count = seeds[0].sentences
             times = np.random.default_rng(_SEED).multinomial(count, [1 / count] * count, RESAMPLES).astype(np.float64)
             scores = np.stack([one.scores(metric, times) for one in seeds], axis=1)  # (R, seeds)
-            number = list(self._groups).index(label)
-            picks = np.random.default_rng([_SEED, number]).integers(len(seeds), size=scores.shape)
-            self._resampled[label, name, metric] = np.take_along_axis(scores, picks, axis=1).mean(axis=1)
+            rng = np.random.default_rng([_SEED, 1 + list(self._groups).index(label)])  # of its own for each label
+            self._resampled[label, name, metric] = draw_means(scores, _HIGHEST[metric], rng)
         return self._resampled[label, name, metric]
+
+
+def draw_means(scores: NDArray[np.float64], highest: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return, for each resample of the sentences, what the mean over all seeds there are might be: (R,).
+
+    To draw the seeds with replacement would be too sure: five of them make 95 % intervals that hold 87 % of the time.
+    (mean - true mean) / (s / sqrt(n)) of n normal numbers has Student's t distribution with n - 1 degrees of freedom.
+
+    Args:
+        scores: of each resample by each seed, (R, seeds).
+        highest: that a score can be; the lowest is 0.
+        rng: draws.
+    """
+    resamples, seeds = scores.shape
+    means: NDArray[np.float64] = scores.mean(axis=1)
+    if seeds > 1:
+        means = means + scores.std(axis=1, ddof=1) / np.sqrt(seeds) * rng.standard_t(seeds - 1, size=resamples)
+    return means.clip(0, highest)
 
 
 def spread(values: Sequence[float | None]) -> dict[str, Any] | None:

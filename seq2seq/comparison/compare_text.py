@@ -76,8 +76,8 @@ def _differences(found: Mapping[str, Any]) -> list[str]:
         "",
         *markdown_table(("to", *_SCORES.values()), table),
         "",
-        f"With 95 % intervals from {found['resamples']} resamples of sentences (the same for both) and of seeds; a row "
-        "with one seed has an interval for the sentences alone.",
+        f"With 95 % intervals: {found['resamples']} resamples of the sentences (the same for both), and Student's t "
+        "for the mean over seeds; a row with one seed has an interval for the sentences alone.",
         "",
     ]
 
@@ -176,7 +176,8 @@ def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         asked = " and ".join(f"{word} {scale * bound:g}" for word, bound in bounds if bound is not None)
         of = f"{it['metric']} on {it['set']}" + (f", to {it['compared_with']}" if it["compared_with"] else "")
         verdict = ("held" if it["held"] else "**failed**") + (", not sure" if it["sure"] is False else "")
-        return [it["prediction"], of, asked, _interval(it["measured"], scale), verdict]
+        measured = _interval(it["measured"], scale)
+        return [it["prediction"], of, asked, measured if it["compared_with"] else measured.replace("+", ""), verdict]
 
     head = ("prediction", "measure", "predicted", "measured", "")
     table = {label: cells(it) for label, it in judged.items()}

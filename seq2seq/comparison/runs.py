@@ -2,7 +2,7 @@
 
 import csv
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,6 +124,23 @@ def scores_on(run: Run, name: str) -> dict[str, Any]:
         raise UserError(f"{run.folder} has no test set {name}; it has {', '.join(run.test_sets()) or 'none'}")
     scores: dict[str, Any] = run.metrics["tests"][name]
     return scores
+
+
+def check_same_text(runs: Iterable[Run], name: str) -> None:
+    """Raise UserError unless all runs that have a test set were scored on the same text, in the same way."""
+    having = [run for run in runs if name in run.metrics["tests"]]
+    for run in having:
+        one, other = (str(of.metrics["tests"][name].get("test_set_sha256")) for of in (having[0], run))
+        if one != other:
+            raise UserError(
+                f"{having[0].folder} and {run.folder} have different test sets {name} (test_set_sha256 {one[:12]} and "
+                f"{other[:12]}): their scores cannot be compared; leave one out"
+            )
+        if run.lowercase != having[0].lowercase:
+            raise UserError(
+                f"one of {having[0].folder} and {run.folder} is scored in lower case, the other is not: their scores "
+                "cannot be compared; leave one out"
+            )
 
 
 def read_test(run: Run, name: str) -> ScoredText:
