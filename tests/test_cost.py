@@ -26,6 +26,16 @@ def test_operations_are_those_that_a_hand_counts(store):
     assert found["backward"] == (4 * 2 * (2 * 30) + (4 + 3) * 2 * 25) / 4
 
 
+def test_padding_counts_as_much_as_in_training(tmp_path):
+    # So many pairs of each length that batches hold hardly any padding; 1,024 pairs alone would not have done.
+    with write_store(tmp_path / "store", 6) as writer:
+        for number in range(8000):
+            ids = [4] * (number % 40)
+            writer.append([ids], [ids], [""], [""])
+    found = flops_per_target_token(toy_model(0, vocab_size=6, size=5), PairStore(tmp_path / "store"), batch_tokens=4000)
+    assert 1 <= found["forward"] / (2 * 25 + 2 * 30) < 1.1
+
+
 def test_an_lstm_and_attention_are_counted(store):
     lstm = RNNConfig(variant=Variant.sutskever, embedding_dim=8, hidden_size=8, num_layers=1, dropout=0.0)
     model = build_model(lstm, 6)

@@ -6,7 +6,9 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -16,7 +18,7 @@ from seq2seq.data.tokenizer import PAD
 from seq2seq.models.interface import Seq2Seq
 from seq2seq.training.loss import smoothed_cross_entropy
 
-_PAIRS = 256  # to count on
+_PAIRS = 1024  # to count on
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -24,12 +26,11 @@ def flops_per_target_token(model: Seq2Seq[Any, Any], store: PairStore, batch_tok
     """Count the floating-point operations of training, forward and backward, by target token (EOS one of them).
 
     Those of matrix products, two for each multiplication and addition; all else is little beside them, and left out. On
-    the first 256 training pairs, in batches as training makes them: so work on the source and on padding is part of it.
-    On a copy of the model on the CPU: what is counted does not depend on the machine.
+    1,024 training pairs, in batches that training makes of all pairs: so work on the source and on padding is part of
+    it. On a copy of the model on the CPU: what is counted does not depend on the machine.
     """
-    pairs = min(_PAIRS, len(store))
-    batches = epoch_batches(
-        store.src_lengths[:pairs], store.tgt_lengths[:pairs], batch_tokens=batch_tokens, seed=0, epoch=0
+    batches = _first_pairs(
+        epoch_batches(store.src_lengths, store.tgt_lengths, batch_tokens=batch_tokens, seed=0, epoch=0)
     )
     twin = deepcopy(model).cpu().train()
     tokens, counted = 0, {"forward": 0, "backward": 0}
@@ -45,6 +46,16 @@ def flops_per_target_token(model: Seq2Seq[Any, Any], store: PairStore, batch_tok
             counted["backward"] += counter.get_total_flops()
             tokens += batch.num_tgt_tokens
     return {name: count / tokens for name, count in counted.items()}
+
+
+def _first_pairs(batches: list[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
+    """Yield batches until they hold `_PAIRS`, the last cut short."""
+    left = _PAIRS
+    for pairs in batches:
+        if not left:
+            return
+        yield pairs[:left]
+        left -= len(pairs[:left])
 
 
 @contextmanager
