@@ -1,5 +1,6 @@
 """What a configuration promises: its limits, its defaults, and one line for each value that cannot be."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -75,6 +76,9 @@ def test_sentences_as_long_as_the_limit_fit_and_longer_ones_do_not(config, longe
             "model.hidden_size=7 must be even for model.bidirectional=true: half a direction",
         ),
         (BahdanauConfig, {"encoder_size": 0}, "model.encoder_size=0 must be at least 1"),
+        (RNNConfig, {"embedding_std": 0.0}, "model.embedding_std=0.0 must be more than 0, and at most 100"),
+        (LuongConfig, {"embedding_std": float("inf")}, "model.embedding_std=inf must be more than 0, and at most 100"),
+        (HybridConfig, {"embedding_std": float("nan")}, "model.embedding_std=nan must be more than 0, and at most 100"),
         (BahdanauConfig, {"dropout": -0.1}, "model.dropout=-0.1 must be at least 0 and below 1"),
         (LuongConfig, {"half_width": 0}, "model.half_width=0 must be at least 1"),
         (LuongConfig, {"max_source_length": 0}, "model.max_source_length=0 must be at least 1"),
@@ -155,3 +159,11 @@ def test_the_forget_gate_of_an_lstm_starts_open_and_a_gru_is_as_torch_made_it() 
         assert bias[:4].abs().max() <= 0.5
         assert bias[8:].abs().max() <= 0.5
     assert all(parameter.abs().max() <= 0.5 for parameter in stacked_rnn(nn.GRU, 3, 4, 2, 0.0).parameters())
+
+
+@pytest.mark.parametrize("std", [0.02, 3.0])
+@pytest.mark.parametrize("config", [RNNConfig, partial(RNNConfig, Variant.sutskever), BahdanauConfig, LuongConfig])
+def test_word_vectors_of_both_languages_start_as_wide_as_asked(config, std):
+    model = build_model(config(embedding_std=std), 500)
+    for half in (model.encoder, model.decoder):
+        assert half.embedding.weight.std().item() == pytest.approx(std, rel=0.02)

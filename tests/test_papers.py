@@ -55,8 +55,8 @@ def test_reversing_twice_changes_nothing(lengths, extra):
 
 
 def test_values_of_a_reversed_source_come_back_in_source_order():
-    encoder = RNNEncoder(VOCAB_SIZE, 3, 4, reverse_source=True).double()
-    backwards = RNNEncoder(VOCAB_SIZE, 3, 4).double()
+    encoder = RNNEncoder(VOCAB_SIZE, 3, 4, reverse_source=True, embedding_std=1.0).double()
+    backwards = RNNEncoder(VOCAB_SIZE, 3, 4, embedding_std=1.0).double()
     backwards.load_state_dict(encoder.state_dict())
     src, flipped = torch.tensor([[4, 5, 6, 3, 0]]), torch.tensor([[6, 5, 4, 3, 0]])
     actual, expected = encoder(src, torch.tensor([4])), backwards(flipped, torch.tensor([4]))

@@ -196,7 +196,7 @@ def test_whole_decoder_equals_torch(norm):
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_a_stacked_recurrent_encoder_equals_its_cells_stepped_by_hand(cell, num_layers):
     size = 4
-    encoder = randomize(RNNEncoder(VOCAB_SIZE, 3, size, cell=cell, num_layers=num_layers))
+    encoder = randomize(RNNEncoder(VOCAB_SIZE, 3, size, cell=cell, num_layers=num_layers, embedding_std=1.0))
     src, src_lengths = random_sources([4, 1, 3])
     encoded = encoder(src, src_lengths)
     for row, length in enumerate(src_lengths.tolist()):
@@ -212,7 +212,7 @@ def test_a_stacked_recurrent_encoder_equals_its_cells_stepped_by_hand(cell, num_
 
 def test_a_bidirectional_encoder_joins_both_directions_and_summarises_by_the_backward_state_at_the_first_word():
     size = 4
-    encoder = randomize(RNNEncoder(VOCAB_SIZE, 3, size, bidirectional=True, backward_summary=True))
+    encoder = randomize(RNNEncoder(VOCAB_SIZE, 3, size, bidirectional=True, backward_summary=True, embedding_std=1.0))
     src, src_lengths = random_sources([4, 1, 3])
     encoded = encoder(src, src_lengths)
     for row, length in enumerate(src_lengths.tolist()):

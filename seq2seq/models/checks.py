@@ -16,6 +16,12 @@ def check_halves(hidden_size: int) -> None:
         raise UserError(f"model.hidden_size={hidden_size} must be even for model.bidirectional=true: half a direction")
 
 
+def check_std(embedding_std: float) -> None:
+    """Raise UserError unless it is the standard deviation of word vectors that differ, and are numbers."""
+    if not 0 < embedding_std <= 100:
+        raise UserError(f"model.embedding_std={embedding_std} must be more than 0, and at most 100")
+
+
 def check_dropout(dropout: float) -> None:
     """Raise UserError unless 0 <= dropout < 1."""
     if not 0 <= dropout < 1:

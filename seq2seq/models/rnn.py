@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from seq2seq.models.checks import check_dropout, check_halves, check_sizes
+from seq2seq.models.checks import check_dropout, check_halves, check_sizes, check_std
 from seq2seq.models.dropout import Dropout
 from seq2seq.models.interface import Decoder, DecoderOutput, Encoder, EncoderOutput, Seq2Seq, padding_mask
 
@@ -40,6 +40,7 @@ class RNNConfig:
         num_layers: recurrent layers of each; left open: 1 for cho, 2 for sutskever.
         readout_size: cho: maxout units before the output projection.
         bidirectional: the encoder reads both ways, each with half of hidden_size, so that its vectors keep their size.
+        embedding_std: standard deviation of the numbers in word vectors at first.
         dropout: on word vectors, between layers and before the output projection.
     """
 
@@ -49,6 +50,7 @@ class RNNConfig:
     num_layers: int | None = None
     readout_size: int = 128
     bidirectional: bool = False
+    embedding_std: float = 1.0
     dropout: float = 0.2
 
     def __post_init__(self) -> None:
@@ -57,6 +59,7 @@ class RNNConfig:
         check_sizes(self, "embedding_dim", "hidden_size", "num_layers", "readout_size")
         if self.bidirectional:
             check_halves(self.hidden_size)
+        check_std(self.embedding_std)
         check_dropout(self.dropout)
 
     @property
@@ -86,7 +89,7 @@ class RNNEncoder(Encoder):
         bidirectional: bool = False,
         reverse_source: bool = False,
         backward_summary: bool = False,
-        embedding_std: float = 1.0,
+        embedding_std: float,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -223,7 +226,7 @@ class ChoDecoder(Decoder[RNNMemory, GRUState]):
         super().__init__()
         size, layers = config.hidden_size, config.depth
         self.num_layers = layers
-        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
+        self.embedding = word_vectors(vocab_size, config.embedding_dim, config.embedding_std)
         self.context = nn.Linear(summary_size, size)  # V
         self.start = nn.Linear(size, layers * size)  # V'
         self.dropout = Dropout(config.dropout)
@@ -266,7 +269,7 @@ class SutskeverDecoder(Decoder[RNNMemory, LSTMState]):
         size, layers = config.hidden_size, config.depth
         assert summary_size == 2 * layers * size
         self.num_layers = layers
-        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
+        self.embedding = word_vectors(vocab_size, config.embedding_dim, config.embedding_std)
         self.dropout = Dropout(config.dropout)
         self.rnn = stacked_rnn(nn.LSTM, config.embedding_dim, size, layers, config.dropout)
         self.output = nn.Linear(size, vocab_size)
@@ -305,6 +308,7 @@ def build_rnn(config: RNNConfig, vocab_size: int) -> Seq2Seq[RNNMemory, GRUState
         num_layers=config.depth,
         bidirectional=config.bidirectional,
         reverse_source=lstm,
+        embedding_std=config.embedding_std,
         dropout=config.dropout,
     )
     if lstm:

@@ -25,7 +25,7 @@ from seq2seq.models.attention import (
     monotonic_centers,
     outside_window,
 )
-from seq2seq.models.checks import check_dropout, check_halves, check_sizes
+from seq2seq.models.checks import check_dropout, check_halves, check_sizes, check_std
 from seq2seq.models.dropout import Dropout
 from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput, Seq2Seq, by_row, by_sentence
 from seq2seq.models.rnn import MaxoutReadout, RNNEncoder, rows_first, run_rnn, stacked_rnn, word_vectors
@@ -41,10 +41,6 @@ class AttentionMemory(NamedTuple):
 
 
 # ---- Bahdanau, Cho, Bengio (2015): attend, then update ----
-
-# Word vectors start small, as in the paper (appendix B.1 has 0.01): with torch's 1 this model learns slower.
-# Luong's learns slower from 0.1; docs/performance.md has what was measured.
-_EMBEDDING_STD = 0.1
 
 
 class ReadoutState(Enum):
@@ -65,6 +61,8 @@ class BahdanauDecoderConfig:
         readout_size: maxout units before the output projection (l).
         readout_state: which decoder state the output layer reads: previous, s_{i-1} (appendix A.2.2), or current, s_i
             (eq. 4).
+        embedding_std: standard deviation of the numbers in word vectors at first: small, as in the paper (appendix B.1
+            has 0.01), since from 1 this model learns slower; Luong's learns slower from 0.1 (docs/performance.md).
         dropout: on word vectors and before the output projection.
     """
 
@@ -73,10 +71,12 @@ class BahdanauDecoderConfig:
     attention_size: int = 192
     readout_size: int = 128
     readout_state: ReadoutState = ReadoutState.previous
+    embedding_std: float = 0.1
     dropout: float = 0.2
 
     def __post_init__(self) -> None:
         check_sizes(self, "embedding_dim", "hidden_size", "attention_size", "readout_size")
+        check_std(self.embedding_std)
         check_dropout(self.dropout)
 
 
@@ -110,7 +110,7 @@ class BahdanauDecoder(Decoder[AttentionMemory, BahdanauState]):
         super().__init__()
         size, embedding_dim = config.hidden_size, config.embedding_dim
         self.readout_state = config.readout_state
-        self.embedding = word_vectors(vocab_size, embedding_dim, _EMBEDDING_STD)
+        self.embedding = word_vectors(vocab_size, embedding_dim, config.embedding_std)
         self.dropout = Dropout(config.dropout)
         self.start = nn.Linear(summary_size, size)  # W_s
         self.score = AdditiveScore(size, values_size, config.attention_size)
@@ -167,7 +167,7 @@ def build_bahdanau(config: BahdanauConfig, vocab_size: int) -> Seq2Seq[Attention
         config.encoder_size,
         bidirectional=True,
         backward_summary=True,
-        embedding_std=_EMBEDDING_STD,
+        embedding_std=config.embedding_std,
         dropout=config.dropout,
     )
     return Seq2Seq(encoder, BahdanauDecoder(config, vocab_size, encoder.values_size, encoder.summary_size))
@@ -219,6 +219,7 @@ class LuongConfig:
         reverse_source: the encoder reads the words last to first, as in Sutskever et al. 2014.
         bidirectional: the encoder reads both ways, each with half of hidden_size: side by side its vectors have the
             decoder's size, as score=dot needs them, and its final states are the decoder's first as they are.
+        embedding_std: standard deviation of the numbers in word vectors at first.
         dropout: on word vectors, between layers and before the output projection.
     """
 
@@ -233,10 +234,12 @@ class LuongConfig:
     input_feeding: bool = True
     reverse_source: bool = True
     bidirectional: bool = False
+    embedding_std: float = 1.0
     dropout: float = 0.2
 
     def __post_init__(self) -> None:
         check_sizes(self, "embedding_dim", "hidden_size", "num_layers", "half_width", "max_source_length")
+        check_std(self.embedding_std)
         check_dropout(self.dropout)
         if self.bidirectional:
             check_halves(self.hidden_size)
@@ -268,7 +271,7 @@ class LuongDecoder(Decoder[AttentionMemory, LuongState]):
         self.half_width = config.half_width
         self.input_feeding = config.input_feeding
         self.max_source_length = config.max_source_length if config.score is Score.location else None
-        self.embedding = nn.Embedding(vocab_size, config.embedding_dim)
+        self.embedding = word_vectors(vocab_size, config.embedding_dim, config.embedding_std)
         self.dropout = Dropout(config.dropout)
         fed = size if config.input_feeding else 0
         self.rnn = stacked_rnn(config.cell.layers, config.embedding_dim + fed, size, config.num_layers, config.dropout)
@@ -361,6 +364,7 @@ def build_luong(config: LuongConfig, vocab_size: int) -> Seq2Seq[AttentionMemory
         num_layers=config.num_layers,
         bidirectional=config.bidirectional,
         reverse_source=config.reverse_source,
+        embedding_std=config.embedding_std,
         dropout=config.dropout,
     )
     return Seq2Seq(encoder, LuongDecoder(config, vocab_size, encoder.values_size, encoder.summary_size))
