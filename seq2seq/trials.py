@@ -22,23 +22,27 @@ class Trial(NamedTuple):
     validation_bleu: float  # greedy, of the weights that would ship
     validation_loss: float
     minutes: float
+    corpus: str  # its fingerprint
 
 
 def tuned(conf: Path, ladder: str, label: str, name: str) -> Any:
     """Return the value of an option in the best trial of a rung: the highest BLEU, then the lowest loss.
 
     Raises:
-        UserError: not every point of the space has been tried.
+        UserError: not every point of the space has been tried, or not all on one corpus.
     """
     file = conf / "experiment" / f"trials_{ladder}.csv"
     points = len(list((conf / "trial").glob("*.yaml")))
     trials = [trial for trial in read_trials(file) if trial.label == label]
-    if len(trials) != points:
+    tried = len({(trial.lr, trial.warmup, trial.dropout) for trial in trials})
+    if tried != points:
         raise UserError(
-            f"{label or 'a run without rung='} is not tuned: {file} has {len(trials)} of {points} trials; run "
+            f"{label or 'a run without rung='} is not tuned: {file} has {tried} of {points} trials; run "
             f"python train.py -m experiment=trials_{ladder}, then python scripts/collect_trials.py {ladder}; "
             "or choose one by trial="
         )
+    if len({trial.corpus for trial in trials}) > 1:
+        raise UserError(f"{file} has trials of {label} on different corpora: delete it, and collect them again")
     best = max(trials, key=lambda trial: (trial.validation_bleu, -trial.validation_loss))
     return getattr(best, name)
 
@@ -80,4 +84,5 @@ def trial_of(settings: dict[str, Any], metrics_file: Path) -> Trial:
         validation_bleu=round(metrics["validation"]["bleu"], 4),
         validation_loss=round(metrics["validation"]["loss"], 5),
         minutes=round(metrics["train_seconds"] / 60, 2),
+        corpus=metrics["corpus"],
     )

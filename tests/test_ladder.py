@@ -113,7 +113,7 @@ def test_a_ladder_runs_over_every_rung(experiment: str) -> None:
 
 def trials(label: str, *bleu: float) -> list[Trial]:
     return [
-        Trial(label, 0.001 * n, 100 + n, 0.1, 1, 800, 700_000, score, 3.0 - 0.1 * n, 2.5)
+        Trial(label, 0.001 * n, 100 + n, 0.1, 1, 800, 700_000, score, 3.0 - 0.1 * n, 2.5, "c0ffee")
         for n, score in enumerate(bleu, start=1)
     ]
 
@@ -145,6 +145,22 @@ def test_a_rung_that_has_not_had_every_trial_is_not_tuned(conf: Path, label: str
         f"{label} is not tuned: {table} has {number} of 3 trials; run python train.py -m experiment=trials_toy, "
         "then python scripts/collect_trials.py toy; or choose one by trial="
     )
+
+
+def test_trials_on_two_corpora_do_not_tune_a_rung(conf: Path) -> None:
+    table = conf / "experiment" / "trials_toy.csv"
+    one, *others = trials("x", 7.0, 9.0, 8.0)
+    write_trials(table, [one._replace(corpus="decaf"), *others])
+    with pytest.raises(UserError, match="has trials of x on different corpora: delete it, and collect them again"):
+        tuned(conf, "toy", "x", "lr")
+
+
+def test_one_point_tried_twice_is_one_trial(conf: Path) -> None:
+    table = conf / "experiment" / "trials_toy.csv"
+    one, other, _ = trials("x", 7.0, 9.0, 8.0)
+    write_trials(table, [one, other, one._replace(seed=2)])
+    with pytest.raises(UserError, match="has 2 of 3 trials"):
+        tuned(conf, "toy", "x", "lr")
 
 
 def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
