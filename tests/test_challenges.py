@@ -81,6 +81,7 @@ def test_a_search_error_is_found_by_hand(tiny_tokenizer):
     found = search_errors(bigram_translator(tiny_tokenizer, table), ["a dog", " "])
     assert (found["sentences"], found["errors"], found["none"], found["undecided"]) == (1, 1, 0, 0)
     assert (found["best_known"], found["empty_is_best"], found["empty_probability"]) == (1, 0, 0.0)
+    assert "the empty translation is the most probable of all: 0 of 1 (0.0 %) known" in search_errors_text(found)
     wide = search_errors(bigram_translator(tiny_tokenizer, table, beam_size=2), ["a dog"])
     assert (wide["errors"], wide["none"]) == (0, 1)
     assert "a more probable translation exists: 1 of 1 (100.0 %)" in search_errors_text(found)
@@ -99,6 +100,13 @@ def test_what_exact_search_cannot_decide_is_said(tiny_tokenizer):
     found = search_errors(bigram_translator(tiny_tokenizer, table), ["a dog"], max_nodes=1)
     assert (found["errors"], found["none"], found["undecided"], found["best_known"]) == (0, 0, 1, 0)
     assert "undecided: 1 of 1" in search_errors_text(found)
+    assert (found["empty_is_best"], found["empty_known"]) == (0, 1)  # X is more probable, whatever is best
+
+
+def test_whether_the_empty_translation_is_best_may_stay_unknown(tiny_tokenizer):
+    table = {BOS: {X: 0.6, EOS: 0.4}, X: {X: 0.9, EOS: 0.1}}
+    found = search_errors(bigram_translator(tiny_tokenizer, table), ["a dog"], max_nodes=1)
+    assert (found["undecided"] + found["errors"], found["empty_known"]) == (1, 0)
 
 
 def test_blank_sources_leave_nothing_to_search(tiny_tokenizer):

@@ -79,13 +79,13 @@ def search_errors(translator: Translator, sources: Sequence[str], *, max_nodes: 
     Returns:
         sentences; errors, for which a more probable translation was found; none, for which it is proved that there is
         none; undecided, for which the exact search gave up. Of the sentences that were searched to the end, best_known:
-        how many; empty_is_best: how many of them have the empty translation as the most probable one of all;
-        beam_tokens and best_tokens, the mean lengths of what the beam finds and of the most probable one.
-        empty_probability, the mean over all sentences; beam_size and max_nodes.
+        how many; beam_tokens and best_tokens, the mean lengths of what the beam finds and of the most probable one.
+        empty_is_best: how many have the empty translation as the most probable one of all, of the empty_known for which
+        that is known. empty_probability, the mean over all sentences; beam_size and max_nodes.
     """
     config = replace(translator.search, length_penalty=0.0)
     model, device = translator.model, next(translator.model.parameters()).device
-    errors = none = empty_is_best = 0
+    errors = none = empty_is_best = empty_known = 0
     empty_probabilities, beam_tokens, best_tokens = [], [], []
     every = math.ceil(len(sources) / 20)
     for number, source in enumerate(sources):
@@ -96,7 +96,8 @@ def search_errors(translator: Translator, sources: Sequence[str], *, max_nodes: 
             continue
         src = torch.tensor([[*ids, EOS]], device=device)
         lengths = torch.tensor([src.shape[1]], device=device)
-        empty_probabilities.append(math.exp(score(model, src, lengths, [[]])[0].log_prob))
+        empty = score(model, src, lengths, [[]])[0].log_prob
+        empty_probabilities.append(math.exp(empty))
         beam = beam_search(model, src, lengths, config)[0][0]
         bound = -math.inf if beam.cut else beam.log_prob + _MORE
         found = exact_search(model, src, config, bound=bound, max_nodes=max_nodes)
@@ -105,8 +106,11 @@ def search_errors(translator: Translator, sources: Sequence[str], *, max_nodes: 
             best = beam.ids if found.ids is None else found.ids
             none += found.ids is None
             empty_is_best += not best
+            empty_known += 1
             beam_tokens.append(len(beam.ids))
             best_tokens.append(len(best))
+        else:
+            empty_known += (found.log_prob if found.ids else bound) > empty  # something else is more probable
     searched = len(empty_probabilities)
     return {
         "sentences": searched,
@@ -117,6 +121,7 @@ def search_errors(translator: Translator, sources: Sequence[str], *, max_nodes: 
         "undecided": searched - errors - none,
         "best_known": len(best_tokens),
         "empty_is_best": empty_is_best,
+        "empty_known": empty_known,
         "beam_tokens": fmean(beam_tokens) if beam_tokens else None,
         "best_tokens": fmean(best_tokens) if best_tokens else None,
         "empty_probability": fmean(empty_probabilities) if empty_probabilities else None,

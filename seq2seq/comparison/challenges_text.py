@@ -67,12 +67,15 @@ def search_errors_text(found: Mapping[str, Any]) -> str:
         f"  no error, proved: {share(found['none'], count)}",
         f"  undecided: {share(found['undecided'], count)}",
     ]
-    if known := found["best_known"]:
-        lines += [
-            f"  the empty translation is the most probable of all: {share(found['empty_is_best'], known)} whose most "
-            "probable one is known",
-            f"  tokens, of these: {found['beam_tokens']:.1f} by the beam, {found['best_tokens']:.1f} in the best",
-        ]
+    if known := found["empty_known"]:
+        lines.append(
+            f"  the empty translation is the most probable of all: {share(found['empty_is_best'], known)} known"
+        )
+    if found["best_known"]:
+        lines.append(
+            f"  tokens, where the most probable is known: {found['beam_tokens']:.1f} by the beam, "
+            f"{found['best_tokens']:.1f} in the best"
+        )
     return _lines([*lines, f"  probability of the empty translation, mean: {found['empty_probability']:.2e}"])
 
 
