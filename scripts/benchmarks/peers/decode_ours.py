@@ -6,9 +6,11 @@ from collections.abc import Callable
 import torch
 from decode_protocol import load_work, serve
 
+from seq2seq.allocator import keep_freed_memory
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.translator import Translator
 
+keep_freed_memory()  # as the program does
 work = load_work()
 
 

@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from train_protocol import load_batches, serve
 
+from seq2seq.allocator import keep_freed_memory
 from seq2seq.data.tokenizer import PAD
 from seq2seq.models import ARCHITECTURES, build_model
 from seq2seq.training.loss import smoothed_cross_entropy
@@ -17,6 +18,7 @@ SIZES = {
     "bahdanau": {"embedding_dim": 256, "hidden_size": 256, "attention_size": 256, "dropout": 0.2},
 }
 
+keep_freed_memory()  # as the program does
 file, name, vocab_size, seed = sys.argv[1:]
 optim = OptimConfig(label_smoothing=0.1)
 
