@@ -60,6 +60,12 @@ def test_speed_is_measured_and_kept_for_the_table(seq2seq, run, caplog):  # noqa
     assert (code, "ms for one sentence" in out) == (0, True)
 
 
+def test_lengths_on_different_texts_are_refused(seq2seq, tmp_path):  # noqa: F811
+    for name, references in (("a", REFERENCES), ("b", REFERENCES[::-1])):
+        write_run(tmp_path / name, name, REFERENCES, references=references)
+    assert_refused(seq2seq("challenge", "lengths", tmp_path / "a", tmp_path / "b"), "have different test sets test")
+
+
 def test_speed_on_different_texts_is_refused(seq2seq, run, tmp_path):  # noqa: F811
     write_run(tmp_path / "other", "other", REFERENCES)
     assert_refused(seq2seq("speed", run, tmp_path / "other"), "have different test sets")

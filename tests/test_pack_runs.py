@@ -20,11 +20,15 @@ from seq2seq.training.fit import fit
 SCRIPT = str(ROOT / "scripts" / "pack_runs.py")
 
 
+def settings(folder, seed):
+    return replace(tiny_settings(folder, f"runs/a-s{seed}", TINY["rnn"], max_epochs=1), seed=seed, label="a")
+
+
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packing")
     for seed in (1, 2):
-        fit(replace(tiny_settings(folder, f"runs/a-s{seed}", TINY["rnn"], max_epochs=1), seed=seed, label="a"))
+        fit(settings(folder, seed))
     (folder / "runs" / "unfinished" / "bundle").mkdir(parents=True)
     return folder / "runs"
 
@@ -57,10 +61,10 @@ def test_unpacked_runs_give_the_same_tables(seq2seq, sweep, unpacked, capsys):  
     assert tables[0] == tables[1]
 
 
-def test_a_sweep_leaves_unpacked_runs_alone(unpacked):
+def test_a_sweep_leaves_unpacked_runs_alone(sweep, unpacked):
     run = unpacked / "a-s2"
-    config = replace(from_plain(read_settings(run / "config.yaml")), run_dir=str(run))
-    assert look(config, config) is Found.finished
+    config = replace(settings(sweep.parent, 2), run_dir=str(run))
+    assert look(config, from_plain(read_settings(run / "config.yaml"))) is Found.finished
 
 
 def test_neither_weights_nor_unfinished_runs_are_packed(unpacked):

@@ -144,10 +144,12 @@ def lengths(runs: RunFolders, test_set: TestSet = None, as_json: AsJson = False)
     """Score translations by the length of their sources."""
     from seq2seq.comparison import challenges
     from seq2seq.comparison.challenges_text import lengths_text
+    from seq2seq.comparison.runs import check_same_text
 
-    found = {
-        str(run.folder): challenges.lengths(_text(run, test_set), lowercase=run.lowercase) for run in _opened(runs)
-    }
+    opened = _opened(runs)
+    name = _name(opened[0], test_set)
+    check_same_text(opened, name)
+    found = {str(run.folder): challenges.lengths(_text(run, name), lowercase=run.lowercase) for run in opened}
     _put(found if as_json else lengths_text(found))
 
 
