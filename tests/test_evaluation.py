@@ -143,7 +143,7 @@ def test_an_untrained_model_can_be_evaluated(tiny_bundle):
 
 
 def test_sources_without_references_are_refused_before_any_is_translated(tiny_bundle):
-    tiny_bundle.model.encoder.register_forward_pre_hook(lambda *_: pytest.fail("translated"))
+    tiny_bundle.model.encoder.embedding.register_forward_pre_hook(lambda *_: pytest.fail("translated"))
     with pytest.raises(UserError, match="6 sources but 5 references"):
         evaluate(Translator.from_bundle(tiny_bundle), SOURCES, TARGETS[:5])
 

@@ -128,8 +128,8 @@ def test_a_vocabulary_smaller_than_the_beam_is_enough():
 
 
 @pytest.mark.parametrize("may_end", [True, False])
-@pytest.mark.parametrize("vocab_size", [8, 127, 128 * 3, 2 * 149])
-def test_the_best_by_blocks_are_the_best_of_all(vocab_size, may_end):
+@pytest.mark.parametrize("vocab_size", [8, 127, 32 * 12, 2 * 149, 4000])
+def test_the_best_by_columns_are_the_best_of_all(vocab_size, may_end):
     generator = torch.Generator().manual_seed(vocab_size)
     log_probs = torch.randn(3, 4, generator=generator, dtype=torch.float64)
     logits = torch.randn(12, vocab_size, generator=generator, dtype=torch.float64)

@@ -10,21 +10,23 @@ from seq2seq.data.tokenizer import BOS
 from seq2seq.inference.search import SearchConfig, beam_search
 from seq2seq.models import build_model
 from seq2seq.models.interface import select_rows
-from seq2seq.models.transformer import Positions, TransformerConfig
+from seq2seq.models.transformer import Positions, TransformerConfig, TransformerEncoderConfig
 from seq2seq.models.transformer_step import (
-    FEW_RESULTS,
+    FEW_MULTIPLICATIONS,
     POSITIONS,
     PackedProduct,
     StepEmbedding,
+    TransformerReader,
     TransformerStep,
     product_of,
 )
 
-FAST = [
+READ = [
     name
     for name, config in CONFIGS.items()
-    if isinstance(config, TransformerConfig) and config.positions is not Positions.relative
+    if isinstance(config, TransformerEncoderConfig) and config.positions is not Positions.relative
 ]
+FAST = [name for name in READ if isinstance(CONFIGS[name], TransformerConfig)]
 every_transformer = pytest.mark.parametrize("name", FAST)
 
 
@@ -45,6 +47,18 @@ def test_step_by_step_with_any_reordering_of_beams_the_logits_are_the_decoder_s(
         parents = data.draw(st.lists(st.integers(0, beams - 1), min_size=len(token), max_size=len(token)))
         rows = torch.arange(len(token)) // beams * beams + torch.tensor(parents)
         state, fast_state = select_rows(expected.state, rows), select_rows(found.state, rows)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_source_is_read_as_the_encoder_reads_it(name):
+    model, (src, src_lengths) = tiny_model(name), random_sources([5, 3, 7])
+    reader = model.for_search().encoder
+    assert isinstance(reader, TransformerReader)
+    for several in (slice(0, 3), slice(2, 3)):  # with padding and without
+        expected, found = (one(src[several], src_lengths[several]) for one in (model.encoder, reader))
+        assert found.padding_mask.equal(expected.padding_mask)
+        assert_close(found.values, expected.values)
+        assert_close(found.summary, expected.summary)
 
 
 @every_transformer
@@ -74,9 +88,10 @@ def test_tokens_are_embedded_as_the_decoder_does_at_any_position_it_knows(name, 
 def test_relative_positions_are_left_to_the_decoder_itself():
     model = build_model(TransformerConfig(d_model=8, d_ff=8, num_heads=2, positions=Positions.relative), 12)
     assert model.for_search().decoder is model.decoder
+    assert model.for_search().encoder is model.encoder
 
 
-@pytest.mark.parametrize("shape", [(3, 32), (FEW_RESULTS // 100, 32), (7, 50, 32)])
+@pytest.mark.parametrize("shape", [(3, 32), (FEW_MULTIPLICATIONS // 3200, 32), (7, 50, 32)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_packed_product_is_the_product_of_its_layers_one_after_the_other(shape, bias):
     torch.manual_seed(1)

@@ -43,9 +43,11 @@ def test_blank_lines_stay_blank_and_are_never_searched(translator):
     assert [translation.text for translation in found[1:5]] == [""] * 4
     assert [found[0].text, found[5].text] == [*texts(translator, [lines[0]]), *texts(translator, [lines[5]])]
     calls = []
-    translator.model.encoder.register_forward_pre_hook(lambda *_: calls.append(1))
+    translator.model.encoder.embedding.register_forward_pre_hook(lambda *_: calls.append(1))
     assert texts(translator, ["", " "]) == ["", ""]
     assert not calls
+    texts(translator, ["Hello."])
+    assert calls
 
 
 def test_no_lines_give_no_translations(translator):
@@ -133,14 +135,15 @@ def test_no_line_is_longer_than_the_model_can_read(translator):
     translator.model.encoder.max_source_length = 9  # EOS included
     assert translator.max_source_tokens == 8
     lengths = []
-    translator.model.encoder.register_forward_pre_hook(lambda _, args: lengths.append(args[1].max().item()))
+    translator.model.encoder.embedding.register_forward_pre_hook(lambda _, args: lengths.append(args[0].shape[1]))
     texts(translator, [SOURCES[0]])
     assert lengths == [9]
 
 
 def test_what_looks_like_a_control_token_is_text(translator, tiny_bundle):
     sources = []
-    translator.model.encoder.register_forward_pre_hook(lambda _, args: sources.extend(args[0][0].tolist()))
+    embedding = translator.model.encoder.embedding
+    embedding.register_forward_pre_hook(lambda _, args: sources.extend(args[0][0].tolist()))
     list(translator.translate(["How is </s> set in HTML?"]))
     assert sources.count(EOS) == 1
     assert sources[-1] == EOS
@@ -302,6 +305,16 @@ def test_two_threads_translate_as_one_does(tiny_bundle, two_threads):
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     assert [found.text for found in translator.translate(lines)] == [found.text for found in together]
+
+
+def test_a_line_alone_is_searched_by_one_thread_where_that_is_little_work(tiny_bundle, two_threads, monkeypatch):
+    translator, threads = Translator.from_bundle(tiny_bundle), []
+    tiny_bundle.model.encoder.embedding.register_forward_pre_hook(lambda *_: threads.append(torch.get_num_threads()))
+    texts(translator, SOURCES[:1])
+    monkeypatch.setattr("seq2seq.inference.translator.ONE_CORE", 1000)
+    texts(translator, SOURCES[:1])
+    assert threads == [1, 2]
+    assert torch.get_num_threads() == 2
 
 
 def test_an_error_in_one_of_two_threads_is_raised(tiny_bundle, two_threads):

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -181,30 +182,39 @@ def _best_continuations(
 
     Unless it `may_end`, none by EOS either; but where a model gives all else the probability 0, there is no other.
 
-    Sorting K*V numbers would take longer than computing them. So the vocabulary is cut into blocks: the best `count`
-    words lie in the `count` blocks with the largest maxima, and only these are sorted.
+    Sorting K*V numbers would take longer than computing them. So the words of a beam are laid out in C columns: the
+    best `count` words lie in the `count` columns with the largest maxima, and only these are sorted.
     """
     vocab_size = logits.shape[1]
-    size = _block_size(vocab_size)
+    columns = _columns(vocab_size)
     continued = log_softmax(logits)  # (R, V)
     continued[:, PAD] = continued[:, BOS] = -math.inf
     if not may_end:
         ends = continued[:, EOS].clone()
         continued[:, EOS] = -math.inf
         continued[:, EOS] = ends.masked_fill(continued.amax(dim=1) > -math.inf, -math.inf)
-    blocks = continued.view(len(log_probs), -1, size)  # (N, K*V/size, size)
-    maxima = continued.view(*log_probs.shape, -1, size).amax(dim=3) + log_probs[:, :, None]  # (N, K, V/size)
-    blocks_of_beam = maxima.shape[2]
-    maxima = maxima.flatten(1)
-    chosen = maxima.topk(min(count, maxima.shape[1]), dim=1).indices[:, :, None]  # (N, C, 1)
-    before = log_probs.gather(1, chosen[:, :, 0] // blocks_of_beam)  # (N, C)
-    inside = blocks.gather(1, chosen.expand(-1, -1, size)) + before[:, :, None]
-    best, places = inside.flatten(1).topk(min(count, inside[0].numel()), dim=1)
-    places = (chosen * size + torch.arange(size, device=chosen.device)).flatten(1).gather(1, places)  # among all K*V
-    return _Continuations(best, places // vocab_size, places % vocab_size)
+    if vocab_size % columns:
+        continued = F.pad(continued, (0, -vocab_size % columns), value=-math.inf)
+    continued = continued.view(*log_probs.shape, -1, columns)  # (N, K, W, C), word w*C + c in column c
+    words = continued.shape[2] * columns  # V, and what was padded
+    maxima = (continued.amax(dim=2) + log_probs[:, :, None]).flatten(1)  # (N, K*C)
+    chosen = maxima.topk(min(count, maxima.shape[1]), dim=1).indices  # (N, count)
+    parents = chosen // columns
+    places = (parents * words + chosen % columns)[:, :, None] + torch.arange(0, words, columns, device=chosen.device)
+    inside = continued.flatten(1).gather(1, places.flatten(1)).view_as(places)  # (N, count, W)
+    inside = inside + log_probs.gather(1, parents)[:, :, None]
+    best, order = inside.flatten(1).topk(min(count, log_probs.shape[1] * vocab_size), dim=1)
+    places = places.flatten(1).gather(1, order)  # among all the words of all beams
+    tokens = (places % words).clamp_(max=vocab_size - 1)  # where too few are possible: padding becomes a word
+    return _Continuations(best, places // words, tokens)
 
 
 @cache
-def _block_size(vocab_size: int) -> int:
-    """Return the largest number up to 128 that divides the vocabulary evenly."""
-    return next(size for size in range(128, 0, -1) if vocab_size % size == 0)
+def _columns(vocab_size: int) -> int:
+    """Return a multiple of 32 near sqrt(2V), which sorts the fewest numbers; one that divides the vocabulary, if any.
+
+    A processor takes the maxima of so many neighbours at once, and of others one by one.
+    """
+    wanted = max(32, round(math.sqrt(2 * vocab_size) / 32) * 32)
+    divisors = [columns for columns in range(32, 2 * wanted + 1, 32) if vocab_size % columns == 0]
+    return min(divisors, key=lambda columns: abs(columns - wanted), default=wanted)

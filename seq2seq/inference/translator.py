@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_LINES = 4096
 BATCH_SIZE = 64
+ONE_CORE = 2**24  # multiplications of a search step: up to that many, a second core costs more than it gains
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -215,17 +216,22 @@ class Translator(LineTranslator):
 
     def _searcher(self, n_best: int) -> Searcher:
         model = self.model.for_search()  # a copy of the weights as they are now: once a text, not once a chunk
-        return lambda sources: self._search(model, sources, n_best)
+        weights = sum(parameter.numel() for parameter in self.model.decoder.parameters())
+        few = ONE_CORE // (weights * self.search.beam_size)
+        return lambda sources: self._search(model, sources, n_best, few)
 
-    def _search(self, model: Seq2Seq[Any, Any], sources: list[list[int]], n_best: int) -> list[list[Hypothesis]]:
+    def _search(
+        self, model: Seq2Seq[Any, Any], sources: list[list[int]], n_best: int, few: int
+    ) -> list[list[Hypothesis]]:
         batches = list(self._batches(sources))
+        threads = 1 if len(sources) <= few else torch.get_num_threads()
 
         def search(rows: list[int]) -> list[list[Hypothesis]]:
             return beam_search(model, *self._batch([sources[n] for n in rows]), self.search, n_best)
 
         found: dict[int, list[Hypothesis]] = {}
         with _evaluating(self.model):
-            searched = _one_core_each(search, batches) if self._device.type == "cpu" else map(search, batches)
+            searched = _one_core_each(search, batches, threads) if self._device.type == "cpu" else map(search, batches)
             for rows, hypotheses in zip(batches, searched, strict=True):
                 found.update(zip(rows, hypotheses, strict=True))
         return [found[n] for n in range(len(sources))]
@@ -315,23 +321,22 @@ def _chunks(items: Iterable[Item], size: int) -> Iterator[tuple[int, list[Item]]
         start += len(chunk)
 
 
-def _one_core_each(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Do the work on as many items at a time as torch has threads, each in one thread; results in order.
+def _one_core_each(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
+    """Do the work on as many items at a time as there are threads, each in one; a single item has all; in order.
 
     The small steps of a search leave cores waiting for one another when they share each operation, and more so on a
     busy machine; whole batches have nothing to wait for.
     """
-    threads = torch.get_num_threads()
-    workers = min(threads, len(items))
-    if workers < 2:
-        return [work(item) for item in items]
-    torch.set_num_threads(1)  # holds for MKL everywhere, for OpenMP in this thread: hence the initializer
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    workers, before = min(threads, len(items)), torch.get_num_threads()
+    # One thread holds for MKL everywhere, for OpenMP in this thread: hence the initializer.
+    torch.set_num_threads(threads if workers < 2 else 1)
     try:
-        return list(pool.map(work, items))
+        if workers < 2:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(work, items))
     finally:
-        pool.shutdown(cancel_futures=True)  # after an error or a signal: no further batch
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -60,6 +60,10 @@ class Encoder(nn.Module, ABC):
     ) -> EncoderOutput:
         """Encode right-padded sources that end in EOS. `src_lengths` counts EOS; every length is at least 1."""
 
+    def for_search(self) -> "Encoder":
+        """Return an encoder that reads the same, faster; itself where there is none."""
+        return self
+
 
 class Decoder(nn.Module, ABC, Generic[M, St]):
     """Writes a target sentence, one or more tokens a call.
@@ -124,7 +128,7 @@ class Seq2Seq(nn.Module, Generic[M, St]):
 
     def for_search(self) -> "Seq2Seq[Any, Any]":
         """Return a model that predicts the same, faster, from one token at a time, with the weights as they are now."""
-        return Seq2Seq(self.encoder, self.decoder.for_search())
+        return Seq2Seq(self.encoder.for_search(), self.decoder.for_search())
 
     def forward(
         self,

@@ -25,7 +25,7 @@ from seq2seq.models.rnn_attention import (
     BahdanauDecoderConfig,
     BahdanauState,
 )
-from seq2seq.models.transformer_step import TransformerStep
+from seq2seq.models.transformer_step import TransformerReader, TransformerStep
 
 
 class Positions(Enum):
@@ -218,17 +218,31 @@ class TransformerEncoder(Encoder):
     def forward(
         self, src: Int[Tensor, "B S"], src_lengths: Int[Tensor, "B"], *, need_weights: bool = False
     ) -> EncoderOutput:
-        """Encode; the summary is the mean of the values over the sentence's own length."""
+        """Encode."""
         padding = padding_mask(src_lengths, src.shape[1])
         x = self.embedding(src)
         all_weights = []
         for layer in self.layers:
             x, weights = layer(x, padding[:, None, None], need_weights=need_weights)
             all_weights.append(weights)
+        attention = torch.stack(all_weights, dim=1) if need_weights else None  # (B, L, H, S, S)
+        return self.finish(x, src_lengths, padding, attention)
+
+    def finish(
+        self,
+        x: Float[Tensor, "B S D"],
+        src_lengths: Int[Tensor, "B"],
+        padding: Bool[Tensor, "B S"],
+        attention: Float[Tensor, "B L H S S"] | None = None,
+    ) -> EncoderOutput:
+        """Normalise what the last layer wrote; the summary is the mean over the sentence's own length."""
         x = self.norm(x)
         summary = x.masked_fill(padding[:, :, None], 0.0).sum(dim=1) / src_lengths[:, None]
-        attention = torch.stack(all_weights, dim=1) if need_weights else None  # (B, L, H, S, S)
         return EncoderOutput(x, padding, summary, attention)
+
+    def for_search(self) -> Encoder:
+        """Return a `TransformerReader`, which knows all positions but relative ones."""
+        return self if self.embedding.positions is Positions.relative else TransformerReader(self)
 
 
 # ---- Decoder ----

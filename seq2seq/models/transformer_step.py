@@ -1,4 +1,4 @@
-"""The Transformer's decoder as search runs it: the same weights and the same numbers in fewer, larger operations.
+"""The Transformer as search runs it: the same weights and the same numbers in fewer, larger operations.
 
 A step of search is so small that starting its operations takes longer than computing them. Here the queries, keys and
 values of a layer are one product, the source's keys and values of all layers another, and keys and values are kept in
@@ -11,34 +11,25 @@ D model size, d = D / H the size of a head, V vocabulary.
 """
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seq2seq.models.interface import Decoder, DecoderOutput, EncoderOutput
+from seq2seq.models.interface import Decoder, DecoderOutput, Encoder, EncoderOutput, padding_mask
 
 if TYPE_CHECKING:
-    from seq2seq.models.transformer import Embedding, TransformerDecoder
+    from seq2seq.models.transformer import Embedding, TransformerDecoder, TransformerEncoder
 
 
 POSITIONS = 512  # whose vectors are computed beforehand, where there is no limit
-FEW_RESULTS = 10_000  # of a product: up to that many, starting oneDNN takes longer than what it gains
+FEW_MULTIPLICATIONS = 1_000_000  # of a product: up to that many, starting oneDNN takes longer than what it gains
 
 
-class StepMemory(NamedTuple):
-    """The source's keys and values for every layer's cross-attention."""
-
-    keys_values: Tensor  # (N, L, 2, H, S, d)
-    bias: Tensor  # (N, 1, 1, S) added to the scores: 0, or minus infinity on padding
-
-
-class StepState(NamedTuple):
-    """The KV cache."""
-
-    layers: tuple[Tensor, ...]  # L times (R, 2, H, P, d)
+# ---- Parts ----
 
 
 class Product:
@@ -46,7 +37,8 @@ class Product:
 
     def __init__(self, *layers: nn.Linear) -> None:
         """Stack the rows of one or more layers."""
-        self.weight = torch.cat([layer.weight.detach() for layer in layers])
+        weight = torch.cat([layer.weight.detach() for layer in layers])
+        self.weight = weight.T.contiguous().T  # column by column, which is quicker to read for few rows
         biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
         self.bias = torch.cat(biases) if biases else None
 
@@ -56,17 +48,17 @@ class Product:
 
 
 class PackedProduct(Product):
-    """The same in oneDNN's own order of the matrix where results are many: float32 on a CPU only."""
+    """The same in oneDNN's own order of the matrix where there is much to do: float32 on a CPU only."""
 
-    def __init__(self, *layers: nn.Linear) -> None:
-        super().__init__(*layers)
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
-        results, inputs = self.weight.shape
-        self.few_inputs = FEW_RESULTS * inputs / results  # numbers in, for so many out
+    @cached_property
+    def packed(self) -> Tensor:
+        """The matrix in that order: for a line alone most are never asked for it, and packing takes a millisecond."""
+        packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+        return packed
 
     def __call__(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows O"]:
         """Multiply."""
-        if x.numel() < self.few_inputs:
+        if x.numel() * len(self.weight) < FEW_MULTIPLICATIONS:
             return super().__call__(x)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return product
@@ -85,9 +77,93 @@ class Normalisation:
     def __init__(self, norm: nn.LayerNorm) -> None:
         self.arguments = norm.normalized_shape, norm.weight.detach(), norm.bias.detach(), norm.eps
 
-    def __call__(self, x: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
+    def __call__(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         """Normalise."""
         return torch.layer_norm(x, *self.arguments)
+
+
+class Layer:
+    """What the layers of the encoder and of the decoder have in common."""
+
+    def __init__(self, layer: Any) -> None:
+        """Take the weights of an `EncoderLayer` or a `DecoderLayer`."""
+        self.heads = layer.attention.num_heads
+        self.pre = layer.attention_residual.pre
+        self.attention_norm = Normalisation(layer.attention_residual.norm)
+        self.feed_forward_norm = Normalisation(layer.feed_forward_residual.norm)
+        self.query_key_value = product_of(layer.attention.query, layer.attention.key, layer.attention.value)
+        self.output = product_of(layer.attention.output)
+        self.inner, self.outer = product_of(layer.feed_forward[0]), product_of(layer.feed_forward[2])
+
+    def feed_forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """Run the last sub-layer."""
+        inner = self.inner(self.before(self.feed_forward_norm, x)).relu_()
+        return self.after(self.feed_forward_norm, x, self.outer(inner))
+
+    def before(self, norm: Normalisation, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """Return what a sub-layer reads."""
+        return norm(x) if self.pre else x
+
+    def after(
+        self, norm: Normalisation, x: Float[Tensor, "*rows D"], change: Float[Tensor, "*rows D"]
+    ) -> Float[Tensor, "*rows D"]:
+        """Add what it wrote."""
+        return x + change if self.pre else norm(x + change)
+
+
+# ---- Encoder ----
+
+
+class ReadLayer(Layer):
+    """One layer for a whole source."""
+
+    def __call__(self, x: Float[Tensor, "N S D"], visible: Bool[Tensor, "N 1 1 S"] | None) -> Float[Tensor, "N S D"]:
+        """Return the output; `visible` is False on padding, and None where there is none."""
+        projected = self.query_key_value(self.before(self.attention_norm, x))
+        heads = projected.unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # (3, N, H, S, d)
+        context = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], attn_mask=visible)
+        x = self.after(self.attention_norm, x, self.output(context.transpose(1, 2).flatten(2)))
+        return self.feed_forward(x)
+
+
+class TransformerReader(Encoder):
+    """A `TransformerEncoder` that is never trained; a copy of its weights as they are now."""
+
+    def __init__(self, encoder: "TransformerEncoder") -> None:
+        super().__init__()
+        self.values_size, self.summary_size = encoder.values_size, encoder.summary_size
+        self.max_source_length = encoder.max_source_length
+        self.embedding, self.finish = encoder.embedding, encoder.finish
+        layers: list[Any] = list(encoder.layers)
+        self.layers = [ReadLayer(layer) for layer in layers]
+
+    def forward(
+        self, src: Int[Tensor, "B S"], src_lengths: Int[Tensor, "B"], *, need_weights: bool = False
+    ) -> EncoderOutput:
+        """Encode."""
+        assert not need_weights, "search needs none"
+        padding = padding_mask(src_lengths, src.shape[1])
+        visible = ~padding[:, None, None] if padding.any() else None
+        x = self.embedding(src)
+        for layer in self.layers:
+            x = layer(x, visible)
+        return self.finish(x, src_lengths, padding)
+
+
+# ---- Decoder ----
+
+
+class StepMemory(NamedTuple):
+    """The source's keys and values for every layer's cross-attention."""
+
+    keys_values: Tensor  # (N, L, 2, H, S, d)
+    bias: Tensor  # (N, 1, 1, S) added to the scores: 0, or minus infinity on padding; (N, 1, 1, 0) if there is none
+
+
+class StepState(NamedTuple):
+    """The KV cache."""
+
+    layers: tuple[Tensor, ...]  # L times (R, 2, H, P, d)
 
 
 class StepEmbedding:
@@ -111,50 +187,39 @@ class StepEmbedding:
         return torch.add(place, x, alpha=self.scale)
 
 
-class StepLayer:
+class StepLayer(Layer):
     """One layer for one token."""
 
     def __init__(self, layer: Any) -> None:
         """Take the weights of a `DecoderLayer`."""
-        self.heads = layer.attention.num_heads
-        self.pre = layer.attention_residual.pre
-        residuals = layer.attention_residual, layer.cross_residual, layer.feed_forward_residual
-        self.norms = [Normalisation(residual.norm) for residual in residuals]
-        self.query_key_value = product_of(layer.attention.query, layer.attention.key, layer.attention.value)
-        self.output = product_of(layer.attention.output)
+        super().__init__(layer)
+        self.cross_norm = Normalisation(layer.cross_residual.norm)
         self.cross_query, self.cross_output = product_of(layer.cross.query), product_of(layer.cross.output)
-        self.inner, self.outer = product_of(layer.feed_forward[0]), product_of(layer.feed_forward[2])
 
     def __call__(
         self,
         x: Float[Tensor, "R D"],
         source: Float[Tensor, "N 2 H S d"],
-        bias: Float[Tensor, "N 1 1 S"],
+        bias: Float[Tensor, "N 1 1 S"] | None,
         past: Float[Tensor, "R 2 H P d"],
     ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R 2 H P1 d"]]:
         """Return the output and the longer cache."""
-        new = self.query_key_value(self._before(0, x)).view(x.shape[0], 3, self.heads, 1, -1)  # (R, 3, H, 1, d)
+        projected = self.query_key_value(self.before(self.attention_norm, x))
+        new = projected.view(x.shape[0], 3, self.heads, 1, -1)  # (R, 3, H, 1, d)
         longer = torch.cat([past, new[:, 1:]], dim=3)  # (R, 2, H, P + 1, d)
-        x = self._after(0, x, self.output(self._attend(new[:, 0].transpose(1, 2), longer, None)))
-        queries = self.cross_query(self._before(1, x)).view(len(source), -1, self.heads, past.shape[-1])  # (N, K, H, d)
-        x = self._after(1, x, self.cross_output(self._attend(queries, source, bias)))
-        return self._after(2, x, self.outer(self.inner(self._before(2, x)).relu_())), longer
+        x = self.after(self.attention_norm, x, self.output(_attend(new[:, 0].transpose(1, 2), longer, None)))
+        queries = self.cross_query(self.before(self.cross_norm, x))
+        queries = queries.view(len(source), -1, self.heads, past.shape[-1])  # (N, K, H, d)
+        x = self.after(self.cross_norm, x, self.cross_output(_attend(queries, source, bias)))
+        return self.feed_forward(x), longer
 
-    def _attend(
-        self,
-        queries: Float[Tensor, "N K H d"],
-        source: Float[Tensor, "N 2 H S d"],
-        bias: Float[Tensor, "N 1 1 S"] | None,
-    ) -> Float[Tensor, "R D"]:
-        keys, values = source.unbind(1)  # (N, H, S, d)
-        context = F.scaled_dot_product_attention(queries.transpose(1, 2), keys, values, attn_mask=bias)
-        return context.transpose(1, 2).reshape(queries.shape[0] * queries.shape[1], -1)
 
-    def _before(self, number: int, x: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
-        return self.norms[number](x) if self.pre else x
-
-    def _after(self, number: int, x: Float[Tensor, "R D"], change: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
-        return x + change if self.pre else self.norms[number](x + change)
+def _attend(
+    queries: Float[Tensor, "N K H d"], source: Float[Tensor, "N 2 H S d"], bias: Float[Tensor, "N 1 1 S"] | None
+) -> Float[Tensor, "R D"]:
+    keys, values = source.unbind(1)  # (N, H, S, d)
+    context = F.scaled_dot_product_attention(queries.transpose(1, 2), keys, values, attn_mask=bias)
+    return context.transpose(1, 2).reshape(queries.shape[0] * queries.shape[1], -1)
 
 
 class TransformerStep(Decoder[StepMemory, StepState]):
@@ -174,9 +239,10 @@ class TransformerStep(Decoder[StepMemory, StepState]):
         """Project the source for all layers at once."""
         shape = (len(self.layers), 2, self.layers[0].heads, -1)
         projected = self.source(encoded.values).unflatten(2, shape)  # (N, S, L, 2, H, d)
-        bias = torch.zeros_like(encoded.padding_mask, dtype=projected.dtype)
-        bias = bias.masked_fill(encoded.padding_mask, -torch.inf)
-        return StepMemory(projected.permute(0, 2, 3, 4, 1, 5).contiguous(), bias[:, None, None])
+        keys_values = projected.permute(0, 2, 3, 4, 1, 5).contiguous()
+        padding = encoded.padding_mask if encoded.padding_mask.any() else encoded.padding_mask[:, :0]
+        bias = torch.zeros_like(padding, dtype=projected.dtype).masked_fill(padding, -torch.inf)
+        return StepMemory(keys_values, bias[:, None, None])
 
     def init_state(self, memory: StepMemory, beams: int = 1) -> StepState:
         """Return a cache of length 0."""
@@ -190,8 +256,9 @@ class TransformerStep(Decoder[StepMemory, StepState]):
         assert tgt.shape[1] == 1, "one token at a time"
         assert not need_weights, "search needs none"
         x = self.embedding(tgt[:, 0], state.layers[0].shape[3])  # (R, D)
+        bias = memory.bias if memory.bias.shape[3] else None
         caches = []
         for layer, source, past in zip(self.layers, memory.keys_values.unbind(1), state.layers, strict=True):
-            x, longer = layer(x, source, memory.bias, past)
+            x, longer = layer(x, source, bias, past)
             caches.append(longer)
         return DecoderOutput(self.output(self.norm(x))[:, None], StepState(tuple(caches)))
