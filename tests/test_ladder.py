@@ -20,6 +20,7 @@ from seq2seq.config import CONF
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import UserError
 from seq2seq.models import build_model
+from seq2seq.models.transformer import TransformerConfig
 from seq2seq.training.finish import count_parameters, try_length_penalties
 from seq2seq.training.fit import fit
 from seq2seq.trials import Trial, read_trials, tuned, write_trials
@@ -68,6 +69,11 @@ def test_the_hybrid_has_the_encoder_of_the_transformer_and_the_decoder_of_bahdan
     assert {name: hybrid[name] for name in shared} == {name: transformer[name] for name in shared}
     shared = hybrid.keys() & bahdanau.keys() - {"hidden_size"}
     assert {name: hybrid[name] for name in shared} == {name: bahdanau[name] for name in shared}
+
+
+def test_all_recurrent_parts_start_from_word_vectors_of_one_size() -> None:
+    starts = {label: asdict(rung(label).model).get("embedding_std") for label in RUNGS}
+    assert starts == {label: None if isinstance(rung(label).model, TransformerConfig) else 0.1 for label in RUNGS}
 
 
 def test_rungs_share_all_that_is_not_the_model() -> None:
