@@ -143,9 +143,13 @@ def test_an_untrained_model_can_be_evaluated(tiny_bundle):
 
 
 def test_sources_without_references_are_refused_before_any_is_translated(tiny_bundle):
-    tiny_bundle.model.encoder.embedding.register_forward_pre_hook(lambda *_: pytest.fail("translated"))
+    calls = []
+    tiny_bundle.model.encoder.embedding.register_forward_pre_hook(lambda *_: calls.append(1))
     with pytest.raises(UserError, match="6 sources but 5 references"):
         evaluate(Translator.from_bundle(tiny_bundle), SOURCES, TARGETS[:5])
+    assert not calls
+    evaluate(Translator.from_bundle(tiny_bundle), SOURCES[:1], TARGETS[:1])
+    assert calls
 
 
 def test_what_else_lies_in_the_folder_is_left_alone(tiny_bundle, tmp_path):

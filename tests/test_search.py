@@ -128,7 +128,7 @@ def test_a_vocabulary_smaller_than_the_beam_is_enough():
 
 
 @pytest.mark.parametrize("may_end", [True, False])
-@pytest.mark.parametrize("vocab_size", [8, 127, 32 * 12, 2 * 149, 4000])
+@pytest.mark.parametrize("vocab_size", [8, 127, 32 * 12, 2 * 149, 3001, 8000])
 def test_the_best_by_columns_are_the_best_of_all(vocab_size, may_end):
     generator = torch.Generator().manual_seed(vocab_size)
     log_probs = torch.randn(3, 4, generator=generator, dtype=torch.float64)

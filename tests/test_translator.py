@@ -2,6 +2,7 @@ import io
 import logging
 import math
 import random
+import threading
 import time
 from collections import Counter
 
@@ -300,8 +301,12 @@ def two_threads():
 
 def test_two_threads_translate_as_one_does(tiny_bundle, two_threads):
     lines = [f"{src} {number}" for number in range(20) for src, _ in PAIRS]
-    translator = Translator.from_bundle(tiny_bundle, batch_size=7)
+    translator, threads = Translator.from_bundle(tiny_bundle, batch_size=7), set()
+    embedding = tiny_bundle.model.encoder.embedding
+    embedding.register_forward_pre_hook(lambda *_: threads.add((threading.get_ident(), torch.get_num_threads())))
     together = list(translator.translate(lines))
+    assert len(threads) == 2
+    assert {number for _, number in threads} == {1}
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     assert [found.text for found in translator.translate(lines)] == [found.text for found in together]
@@ -311,7 +316,7 @@ def test_a_line_alone_is_searched_by_one_thread_where_that_is_little_work(tiny_b
     translator, threads = Translator.from_bundle(tiny_bundle), []
     tiny_bundle.model.encoder.embedding.register_forward_pre_hook(lambda *_: threads.append(torch.get_num_threads()))
     texts(translator, SOURCES[:1])
-    monkeypatch.setattr("seq2seq.inference.translator.ONE_CORE", 1000)
+    monkeypatch.setattr("seq2seq.inference.translator.WEIGHTS_OF_ONE_THREAD", 1000)
     texts(translator, SOURCES[:1])
     assert threads == [1, 2]
     assert torch.get_num_threads() == 2

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seq2seq.data.tokenizer import BOS, EOS, PAD
+from seq2seq.data.tokenizer import BOS, EOS, PAD, UNK
 from seq2seq.errors import UserError
 from seq2seq.inference.score import length_normalised, log_softmax
 from seq2seq.models.interface import Seq2Seq, select_rows
@@ -182,8 +182,8 @@ def _best_continuations(
 
     Unless it `may_end`, none by EOS either; but where a model gives all else the probability 0, there is no other.
 
-    Sorting K*V numbers would take longer than computing them. So the words of a beam are laid out in C columns: the
-    best `count` words lie in the `count` columns with the largest maxima, and only these are sorted.
+    Sorting K*V numbers would take longer than computing them. So the tokens of a beam are laid out in C columns: the
+    best `count` lie in the `count` columns with the largest maxima, and only these are sorted.
     """
     vocab_size = logits.shape[1]
     columns = _columns(vocab_size)
@@ -195,26 +195,29 @@ def _best_continuations(
         continued[:, EOS] = ends.masked_fill(continued.amax(dim=1) > -math.inf, -math.inf)
     if vocab_size % columns:
         continued = F.pad(continued, (0, -vocab_size % columns), value=-math.inf)
-    continued = continued.view(*log_probs.shape, -1, columns)  # (N, K, W, C), word w*C + c in column c
-    words = continued.shape[2] * columns  # V, and what was padded
+    width = continued.shape[1]  # V, and what was padded
+    continued = continued.view(*log_probs.shape, -1, columns)  # (N, K, V/C, C), token v in column v % C
     maxima = (continued.amax(dim=2) + log_probs[:, :, None]).flatten(1)  # (N, K*C)
     chosen = maxima.topk(min(count, maxima.shape[1]), dim=1).indices  # (N, count)
     parents = chosen // columns
-    places = (parents * words + chosen % columns)[:, :, None] + torch.arange(0, words, columns, device=chosen.device)
-    inside = continued.flatten(1).gather(1, places.flatten(1)).view_as(places)  # (N, count, W)
-    inside = inside + log_probs.gather(1, parents)[:, :, None]
-    best, order = inside.flatten(1).topk(min(count, log_probs.shape[1] * vocab_size), dim=1)
-    places = places.flatten(1).gather(1, order)  # among all the words of all beams
-    tokens = (places % words).clamp_(max=vocab_size - 1)  # where too few are possible: padding becomes a word
-    return _Continuations(best, places // words, tokens)
+    down = torch.arange(0, width, columns, device=chosen.device)
+    inside = (parents * width + chosen % columns)[:, :, None] + down  # (N, count, V/C) places among all K*V
+    sums = continued.flatten(1).gather(1, inside.flatten(1)).view_as(inside) + log_probs.gather(1, parents)[:, :, None]
+    best, order = sums.flatten(1).topk(min(count, log_probs.shape[1] * vocab_size), dim=1)
+    places = inside.flatten(1).gather(1, order)
+    tokens = places % width
+    if width > vocab_size:  # where fewer than `count` are possible, what was padded stands for the impossible others
+        tokens.masked_fill_(tokens >= vocab_size, UNK)
+    return _Continuations(best, places // width, tokens)
 
 
 @cache
 def _columns(vocab_size: int) -> int:
-    """Return a multiple of 32 near sqrt(2V), which sorts the fewest numbers; one that divides the vocabulary, if any.
+    """Return a multiple of 32 that leaves few numbers to sort; one that divides the vocabulary, if any.
 
-    A processor takes the maxima of so many neighbours at once, and of others one by one.
+    Torch takes the maxima of 32 columns at once, of fewer one by one. What is sorted are K*C maxima, then the V/C
+    tokens of 2K columns: fewest with C = sqrt(2V).
     """
     wanted = max(32, round(math.sqrt(2 * vocab_size) / 32) * 32)
-    divisors = [columns for columns in range(32, 2 * wanted + 1, 32) if vocab_size % columns == 0]
-    return min(divisors, key=lambda columns: abs(columns - wanted), default=wanted)
+    divisors = [columns for columns in range(32, 4 * wanted, 32) if vocab_size % columns == 0]
+    return min(divisors, key=lambda columns: columns + 2 * vocab_size / columns, default=wanted)

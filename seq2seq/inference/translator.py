@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_LINES = 4096
 BATCH_SIZE = 64
-ONE_CORE = 2**24  # multiplications of a search step: up to that many, a second core costs more than it gains
+WEIGHTS_OF_ONE_THREAD = 2**24  # of the decoder, times beams: up to that many, a second thread has slowed a batch down
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -217,14 +217,14 @@ class Translator(LineTranslator):
     def _searcher(self, n_best: int) -> Searcher:
         model = self.model.for_search()  # a copy of the weights as they are now: once a text, not once a chunk
         weights = sum(parameter.numel() for parameter in self.model.decoder.parameters())
-        few = ONE_CORE // (weights * self.search.beam_size)
-        return lambda sources: self._search(model, sources, n_best, few)
+        few_sentences = WEIGHTS_OF_ONE_THREAD // (weights * self.search.beam_size)
+        return lambda sources: self._search(model, sources, n_best, few_sentences)
 
     def _search(
-        self, model: Seq2Seq[Any, Any], sources: list[list[int]], n_best: int, few: int
+        self, model: Seq2Seq[Any, Any], sources: list[list[int]], n_best: int, few_sentences: int
     ) -> list[list[Hypothesis]]:
         batches = list(self._batches(sources))
-        threads = 1 if len(sources) <= few else torch.get_num_threads()
+        threads = 1 if len(batches) == 1 and len(sources) <= few_sentences else torch.get_num_threads()
 
         def search(rows: list[int]) -> list[list[Hypothesis]]:
             return beam_search(model, *self._batch([sources[n] for n in rows]), self.search, n_best)
@@ -322,19 +322,32 @@ def _chunks(items: Iterable[Item], size: int) -> Iterator[tuple[int, list[Item]]
 
 
 def _one_core_each(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
-    """Do the work on as many items at a time as there are threads, each in one; a single item has all; in order.
+    """Do the work on as many items at a time as there are threads, each in one; a single item has them all; in order.
 
     The small steps of a search leave cores waiting for one another when they share each operation, and more so on a
     busy machine; whole batches have nothing to wait for.
     """
-    workers, before = min(threads, len(items)), torch.get_num_threads()
-    # One thread holds for MKL everywhere, for OpenMP in this thread: hence the initializer.
-    torch.set_num_threads(threads if workers < 2 else 1)
-    try:
-        if workers < 2:
+    workers = min(threads, len(items))
+    if workers < 2:
+        with _threads(threads):
             return [work(item) for item in items]
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with _threads(1):  # holds for MKL everywhere, for OpenMP in this thread: hence the initializer
+        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+        try:
             return list(pool.map(work, items))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error or a signal: no further batch
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if number == before:
+        yield
+        return
+    torch.set_num_threads(number)
+    try:
+        yield
     finally:
         torch.set_num_threads(before)
 

@@ -127,7 +127,7 @@ class Seq2Seq(nn.Module, Generic[M, St]):
         return self.decoder(tgt, memory, state, need_weights=need_weights)
 
     def for_search(self) -> "Seq2Seq[Any, Any]":
-        """Return a model that predicts the same, faster, from one token at a time, with the weights as they are now."""
+        """Return a model that predicts the same, faster, from one token at a time, while this one is not trained."""
         return Seq2Seq(self.encoder.for_search(), self.decoder.for_search())
 
     def forward(

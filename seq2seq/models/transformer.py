@@ -25,7 +25,7 @@ from seq2seq.models.rnn_attention import (
     BahdanauDecoderConfig,
     BahdanauState,
 )
-from seq2seq.models.transformer_step import TransformerReader, TransformerStep
+from seq2seq.models.transformer_step import PackedEncoder, TransformerStep
 
 
 class Positions(Enum):
@@ -226,23 +226,23 @@ class TransformerEncoder(Encoder):
             x, weights = layer(x, padding[:, None, None], need_weights=need_weights)
             all_weights.append(weights)
         attention = torch.stack(all_weights, dim=1) if need_weights else None  # (B, L, H, S, S)
-        return self.finish(x, src_lengths, padding, attention)
+        return self.summarise(x, src_lengths, padding, attention)
 
-    def finish(
+    def summarise(
         self,
         x: Float[Tensor, "B S D"],
         src_lengths: Int[Tensor, "B"],
-        padding: Bool[Tensor, "B S"],
+        padding_mask: Bool[Tensor, "B S"],
         attention: Float[Tensor, "B L H S S"] | None = None,
     ) -> EncoderOutput:
-        """Normalise what the last layer wrote; the summary is the mean over the sentence's own length."""
+        """Normalise what the last layer wrote, and add the mean over each sentence's own length."""
         x = self.norm(x)
-        summary = x.masked_fill(padding[:, :, None], 0.0).sum(dim=1) / src_lengths[:, None]
-        return EncoderOutput(x, padding, summary, attention)
+        summary = x.masked_fill(padding_mask[:, :, None], 0.0).sum(dim=1) / src_lengths[:, None]
+        return EncoderOutput(x, padding_mask, summary, attention)
 
     def for_search(self) -> Encoder:
-        """Return a `TransformerReader`, which knows all positions but relative ones."""
-        return self if self.embedding.positions is Positions.relative else TransformerReader(self)
+        """Return a `PackedEncoder`, which knows all positions but relative ones."""
+        return self if self.embedding.positions is Positions.relative else PackedEncoder(self)
 
 
 # ---- Decoder ----

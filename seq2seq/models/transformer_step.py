@@ -7,11 +7,10 @@ which then multiplies up to twice as fast as torch's default. Read transformer.p
 and a law holds the two together.
 
 Shapes: N sentences, K beams, R = N*K rows, S source length, P tokens already consumed, L layers, H heads,
-D model size, d = D / H the size of a head, V vocabulary.
+D model size, d = D / H the size of a head, V vocabulary, O results of a product.
 """
 
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -38,7 +37,7 @@ class Product:
     def __init__(self, *layers: nn.Linear) -> None:
         """Stack the rows of one or more layers."""
         weight = torch.cat([layer.weight.detach() for layer in layers])
-        self.weight = weight.T.contiguous().T  # column by column, which is quicker to read for few rows
+        self.weight = weight.T.contiguous().T  # (O, D), column by column: quicker where x has few rows
         biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
         self.bias = torch.cat(biases) if biases else None
 
@@ -50,11 +49,9 @@ class Product:
 class PackedProduct(Product):
     """The same in oneDNN's own order of the matrix where there is much to do: float32 on a CPU only."""
 
-    @cached_property
-    def packed(self) -> Tensor:
-        """The matrix in that order: for a line alone most are never asked for it, and packing takes a millisecond."""
-        packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(self.weight)
-        return packed
+    def __init__(self, *layers: nn.Linear) -> None:
+        super().__init__(*layers)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
 
     def __call__(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows O"]:
         """Multiply."""
@@ -82,7 +79,7 @@ class Normalisation:
         return torch.layer_norm(x, *self.arguments)
 
 
-class Layer:
+class PackedLayer:
     """What the layers of the encoder and of the decoder have in common."""
 
     def __init__(self, layer: Any) -> None:
@@ -114,7 +111,7 @@ class Layer:
 # ---- Encoder ----
 
 
-class ReadLayer(Layer):
+class PackedEncoderLayer(PackedLayer):
     """One layer for a whole source."""
 
     def __call__(self, x: Float[Tensor, "N S D"], visible: Bool[Tensor, "N 1 1 S"] | None) -> Float[Tensor, "N S D"]:
@@ -126,19 +123,19 @@ class ReadLayer(Layer):
         return self.feed_forward(x)
 
 
-class TransformerReader(Encoder):
-    """A `TransformerEncoder` that is never trained; a copy of its weights as they are now."""
+class PackedEncoder(Encoder):
+    """A `TransformerEncoder` in search: its matrices copied as they are now, the rest shared with it."""
 
     def __init__(self, encoder: "TransformerEncoder") -> None:
         super().__init__()
         self.values_size, self.summary_size = encoder.values_size, encoder.summary_size
         self.max_source_length = encoder.max_source_length
-        self.embedding, self.finish = encoder.embedding, encoder.finish
+        self.embedding, self.summarise = encoder.embedding, encoder.summarise
         layers: list[Any] = list(encoder.layers)
-        self.layers = [ReadLayer(layer) for layer in layers]
+        self.layers = [PackedEncoderLayer(layer) for layer in layers]
 
     def forward(
-        self, src: Int[Tensor, "B S"], src_lengths: Int[Tensor, "B"], *, need_weights: bool = False
+        self, src: Int[Tensor, "N S"], src_lengths: Int[Tensor, "N"], *, need_weights: bool = False
     ) -> EncoderOutput:
         """Encode."""
         assert not need_weights, "search needs none"
@@ -147,7 +144,7 @@ class TransformerReader(Encoder):
         x = self.embedding(src)
         for layer in self.layers:
             x = layer(x, visible)
-        return self.finish(x, src_lengths, padding)
+        return self.summarise(x, src_lengths, padding)
 
 
 # ---- Decoder ----
@@ -187,7 +184,7 @@ class StepEmbedding:
         return torch.add(place, x, alpha=self.scale)
 
 
-class StepLayer(Layer):
+class StepLayer(PackedLayer):
     """One layer for one token."""
 
     def __init__(self, layer: Any) -> None:
@@ -223,7 +220,7 @@ def _attend(
 
 
 class TransformerStep(Decoder[StepMemory, StepState]):
-    """A `TransformerDecoder` that consumes one token at a time; a copy of its weights as they are now."""
+    """A `TransformerDecoder` for one token at a time: its matrices copied as they are now, the rest shared with it."""
 
     def __init__(self, decoder: "TransformerDecoder") -> None:
         super().__init__()
