@@ -16,6 +16,7 @@ import yaml
 from small_runs import tiny_settings
 from test_config import ROOT, composed, train_in_process
 
+from seq2seq.comparison.predictions import read_rungs
 from seq2seq.config import CONF
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import UserError
@@ -102,6 +103,17 @@ def test_the_protocol_says_what_the_data_file_predicts() -> None:
         assert (entry["set"] == "test") == ("; on `" not in prediction)
         numbers = [f"{words} {entry[key]:+g}" for key, words in WORDS.items() if key in entry]
         assert bounds == " and ".join(numbers)
+
+
+def test_of_multi30k_the_signs_of_four_rungs_are_predicted() -> None:
+    entries = read_rungs(ROOT / "docs" / "ladder" / "rungs_multi30k.json")
+    assert list(entries) == RUNGS
+    for label, entry in entries.items():
+        assert (entry.compared_with or "", entry.trials) == (rung(label).compared_with, len(POINTS))
+    bounds = {label: (entry.at_least, entry.at_most) for label, entry in entries.items() if entry.prediction}
+    signed = ("2-bahdanau", "5-no-feeding", "8-relative", "9-no-positions")
+    better = {label: PREDICTIONS[label].get("at_least", -1) > 0 for label in signed}
+    assert bounds == {label: (0, None) if better[label] else (None, 0) for label in signed}
 
 
 WORDS = {"at_least": "at least", "at_most": "at most"}
