@@ -35,7 +35,7 @@ class Head(NamedTuple):
 
 
 def alignment_error_rate(found: Iterable[Iterable[Link]], gold: Iterable[Alignment]) -> float:
-    """Return 1 - (|A & S| + |A & P|) / (|A| + |S|) over all sentences: 0 is best, Och and Ney 2003, section 4.
+    """Return 1 - (|A & S| + |A & P|) / (|A| + |S|) over all sentences: 0 is best, Och and Ney 2003, section 5.
 
     Args:
         found: the links A of each sentence.

@@ -1,4 +1,4 @@
-"""The laws that every architecture keeps: because of them search, scoring and pictures need to know none of them."""
+"""The laws that every architecture keeps: because of them search and scoring need to know none of them."""
 
 from dataclasses import replace
 from typing import Any

@@ -2,7 +2,7 @@
 
 Every kind of attention answers the same question, "which source positions matter for this query?", in three steps:
 *score* each key against the query, turn the scores into weights with a softmax, and sum the values by weight.
-Only the score changed over the years:
+Of these only the score changed (the Transformer also has several side by side, and every word attends):
 
     2014  Bahdanau   additive        v . tanh(W query + U key)
     2015  Luong      multiplicative  query . key, query . W key

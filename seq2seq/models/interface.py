@@ -1,6 +1,6 @@
 """The contract between the models and everything that uses them.
 
-A model is an encoder and a decoder. Training, search, scoring and pictures see two trees of tensors:
+A model is an encoder and a decoder. Training, search, scoring and alignment see two trees of tensors:
 **Memory**, computed once for a source sentence, and **State**, which changes with every target token. Both are
 NamedTuples, batch first, and only the decoder that made them looks inside. `Seq2Seq.decode` consumes one or more
 target tokens from any state, so teacher forcing and a search step are the same code.
