@@ -194,7 +194,8 @@ def main() -> None:
                 if config.score_tests:
                     folders.add(Path(config.run_dir).parent)
                 complain(f"run {HydraConfig.get().job.num + 1} of {_runs_of_the_sweep()}: {config.run_dir}")
-            arguments = HydraConfig.get().overrides.task if is_sweep else None
+            # An experiment may ask for a sweep by itself: a run of it is none.
+            arguments = [*HydraConfig.get().overrides.task, "hydra.mode=RUN"] if is_sweep else None
             if config.go_on and config.resume is None and sweep.goes_on(config, _stored, arguments):
                 return
             from seq2seq.training.fit import fit  # here, since it takes seconds, and a wrong option should not
@@ -271,7 +272,8 @@ def resume_command(config: TrainConfig) -> str:
     run = str(config.run_dir)
     plain = re.fullmatch(r"[\w./+-]+", run, re.ASCII) is not None
     escaped = run.replace("\\", "\\\\").replace("'", "\\'")
-    return "python train.py " + (f"resume={run}" if plain else shlex.quote(f"resume='{escaped}'"))
+    program = "python train.py" if Path(sys.argv[0]).name == "train.py" else "seq2seq train"
+    return f"{program} " + (f"resume={run}" if plain else shlex.quote(f"resume='{escaped}'"))
 
 
 def _settings(composed: Any) -> TrainConfig:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from seq2seq.errors import Interrupted, UserError
 from seq2seq.signals import SIGNALS
 from seq2seq.streams import complain, put
+from seq2seq.training.launcher import launched_by
 from seq2seq.training.lock import LOCK, is_locked, locked
 
 if TYPE_CHECKING:
@@ -110,9 +111,15 @@ class Sweep:
             arguments: start this run of a sweep as a command of its own; None: the caller trains, and no sweep.
 
         Raises:
-            UserError: without a sweep, if the folder holds another run, or another process is in it.
+            UserError: without a sweep, if the folder holds another run, or another process is in it; under torchrun or
+                srun.
             Interrupted: SIGINT or SIGTERM came; the run has been told.
         """
+        if (launched := launched_by()) is not None:
+            raise UserError(
+                f"go_on=true does not work under {launched[-1]}, whose processes cannot agree on what is left "
+                "to do: leave it out, and go on with resume=RUN"
+            )
         run = Path(str(config.run_dir))
         if arguments is not None:
             try:

@@ -202,10 +202,15 @@ def test_a_sweep_makes_one_run_folder_a_job_and_resume_takes_the_runs_own_settin
 
 
 @pytest.mark.parametrize("name", ["plain", "a b=c,d", "größe", "it's"])
-def test_the_command_to_go_on_can_be_pasted_into_a_shell(tmp_path: Path, name: str) -> None:
+def test_the_command_to_go_on_can_be_pasted_into_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     config = tiny_settings(tmp_path)
     config.run_dir = name
-    words = shlex.split(resume_command(config))
+    for program, command in (("/somewhere/train.py", "python train.py"), ("seq2seq train", "seq2seq train")):
+        monkeypatch.setattr(sys, "argv", [program])
+        words = shlex.split(resume_command(config))
+        assert words[:2] == command.split()
     override = OverridesParser.create().parse_overrides(words[2:])[0]
     assert (override.key_or_group, override.value()) == ("resume", name)
 

@@ -170,10 +170,28 @@ def test_a_signal_is_passed_on_to_the_run_and_ends_the_sweep(tmp_path: Path) -> 
     _, errors = sweep.communicate(timeout=120)
     assert sweep.returncode == 128 + signal.SIGTERM
     assert "interrupted: the same command goes on with the sweep" in errors
-    assert "go on with: python train.py resume=runs/ladder_grammar/0-rnn-s1" in errors  # the run itself says so
+    assert "go on with: seq2seq train resume=runs/ladder_grammar/0-rnn-s1" in errors  # the run itself says so
     assert not (run.parent / "0-rnn-s2").exists()
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+def test_the_runs_of_an_experiment_that_is_a_sweep_by_itself_are_none(tmp_path: Path) -> None:
+    tiny = [setting for setting in TINY_LADDER[2:] if not setting.startswith(("trial", "data.train_size"))]
+    command = [*TRAIN, "experiment=data_size", *tiny, "data.train_size=200", "go_on=true", "run_dir=runs/d/200"]
+    process = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, timeout=120, check=False)
+    assert process.returncode == 0, process.stderr
+    assert counts(process.stdout) == "1 runs: 1 finished now"
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_processes_started_from_outside_are_refused(monkeypatch: pytest.MonkeyPatch, launcher: str) -> None:
+    variables = {"torchrun": ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    variables["srun"] = ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID")
+    for name in variables[launcher]:
+        monkeypatch.setenv(name, "2")
+    with pytest.raises(UserError, match=f"go_on=true does not work under {launcher}"):
+        Sweep().goes_on(settings(Path("run")), lambda run: None, None)
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed.rendezvous import rendezvous
 
 from seq2seq.errors import UserError
+from seq2seq.training.launcher import launched_by
 
 # The longest that one process waits for another: the first may prepare a large corpus, or validate, in the meantime.
 _PATIENCE = timedelta(hours=12)
@@ -122,16 +123,8 @@ def _peers() -> Iterator[None]:
 
 def outside() -> Processes | None:
     """Return this process as torchrun or srun describe it; None if it was started without them, or alone."""
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-        launcher = "torchrun"
-    elif "SLURM_STEP_NUM_TASKS" in os.environ:  # of the step, which srun makes: a batch script itself has none
-        names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
-        launcher = "srun"
-    else:
-        return None
-    rank, world, local_rank = (int(os.environ[name]) for name in names)
-    return Processes(rank, world, local_rank, launcher) if world > 1 else None
+    found = launched_by()
+    return None if found is None else Processes(*found)
 
 
 @contextmanager
