@@ -99,6 +99,13 @@ def test_a_sample_keeps_about_so_many_characters(tmp_path: Path) -> None:
     assert whole.sample(10**6, seed=0) is whole
 
 
+def test_a_sample_of_a_part_keeps_as_many_characters_as_one_of_the_whole(tmp_path: Path) -> None:
+    part = divide(Corpus(text(tmp_path, PAIRS), text(tmp_path, PAIRS[:5], "valid"), {})).train.first(120)
+    characters = sum(len(src) + len(tgt) for src, tgt in part.sample(2000, seed=0).pairs())
+    assert 1700 < characters < 2300
+    assert part.sample(4000, seed=0) is part
+
+
 def test_parts_larger_than_half_of_the_corpus_are_an_error_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"valid_size=200 and data.test_size=101 are more than half of the 600 pairs"):
         divide(Corpus(text(tmp_path, PAIRS), None, {}, valid_size=200, test_size=101))

@@ -65,7 +65,8 @@ class Part:
 
     def sample(self, max_characters: int, seed: int) -> "Part":
         """Return some of the pairs, chosen at random, with about so many characters; all if there are no more."""
-        share = max_characters / self.survey.characters
+        characters = self.survey.characters * len(self) / len(self.marked)  # about so many are in this part
+        share = max_characters / characters
         if share >= 1:
             return self
         size = max(1, int(len(self) * share))
