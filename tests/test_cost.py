@@ -36,6 +36,18 @@ def test_padding_counts_as_much_as_in_training(tmp_path):
     assert 1 <= found["forward"] / (2 * 25 + 2 * 30) < 1.1
 
 
+def test_batches_of_a_gpu_are_counted_in_smaller_ones(tmp_path):
+    with write_store(tmp_path / "store", 6) as writer:
+        for number in range(2000):
+            ids = [4] * (number % 40)
+            writer.append([ids], [ids], [""], [""])
+    model, store = toy_model(0, vocab_size=6, size=5), PairStore(tmp_path / "store")
+    rows = []
+    model.decoder.register_forward_pre_hook(lambda _, args: rows.append(args[0].numel()))
+    assert flops_per_target_token(model, store, 10**6) == flops_per_target_token(model, store, 4096)
+    assert max(rows) <= 4096
+
+
 def test_an_lstm_and_attention_are_counted(store):
     lstm = RNNConfig(variant=Variant.sutskever, embedding_dim=8, hidden_size=8, num_layers=1, dropout=0.0)
     model = build_model(lstm, 6)

@@ -237,12 +237,12 @@ def test_an_interrupted_run_saves_its_state_says_how_to_go_on_and_scores_nothing
     finally:
         process.kill()
     assert process.returncode == 128 + number
-    assert "interrupted; the state is in run/checkpoints/last.ckpt; go on with: python train.py resume=run" in errors
+    assert "interrupted; the state is in run/checkpoints/last.ckpt; go on with: seq2seq train resume=run" in errors
     stopped_at = load(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"]
     assert stopped_at > 0
     assert not (tmp_path / "run" / "bundle").exists()
     assert not (tmp_path / "run" / "tests").exists()
-    way_on = errors.rpartition("go on with: python train.py ")[2].strip()
+    way_on = errors.rpartition("go on with: seq2seq train ")[2].strip()
     command = [*process.args[:3], way_on, f"trainer.max_steps={stopped_at + 1}"]  # type: ignore[index, misc, list-item]
     resumed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
     assert f"({stopped_at + 1} updates" in resumed.stdout, resumed.stderr
@@ -265,6 +265,18 @@ def test_a_run_that_stopped_before_its_first_validation_is_finished_by_resuming(
     save(state, last)
     (last.parent / "best.ckpt").unlink()
     assert "next: seq2seq translate" in fit(replace(config, resume=config.run_dir))
+
+
+def test_a_run_without_a_validation_and_without_a_batch_left_is_refused(tmp_path: Path) -> None:
+    config = tiny_settings(tmp_path, max_epochs=2, validate_every=100_000)
+    fit(config)
+    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    state = load(last)
+    state["callbacks"]["Course"]["best_bleu"] = None
+    save(state, last)
+    fewer = replace(config, resume=config.run_dir, trainer=replace(config.trainer, max_epochs=1))
+    with pytest.raises(UserError, match=r"before its first validation, after more than trainer.max_epochs=1: raise it"):
+        fit(fewer)
 
 
 def test_another_kind_of_file_is_no_checkpoint(tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ from seq2seq.models import ARCHITECTURES, build_model
 from seq2seq.models.rnn_attention import LuongConfig, Score
 from seq2seq.models.transformer import Positions, TransformerConfig
 from seq2seq.training.checkpoints import load
-from seq2seq.training.finish import count_parameters, own_scores
+from seq2seq.training.finish import count_non_embedding, count_parameters, own_scores
 from seq2seq.training.fit import check_lengths, fit
+from seq2seq.training.hardware import Hardware
 from seq2seq.training.module import TranslationModule
 from seq2seq.training.optim import OptimConfig, OptimizerName, Schedule, learning_rate_factor
 from seq2seq.training.settings import Accelerator, LoggerConfig, Precision, TrainerConfig
@@ -59,6 +60,7 @@ def test_metrics_json_has_the_documented_fields(finished: tuple[TrainConfig, Pat
     assert metrics["updates"] > 0
     assert metrics["target_tokens_seen"] > 0
     assert {"bleu", "chrf", "ter", "exact_match", "length_ratio", "cut", "signatures"} <= metrics["test"].keys()
+    assert metrics["precision"] in ("float32", "bf16_mixed")
     assert {"machine", "versions", "seed", "train_seconds", "target_tokens_per_second"} <= metrics.keys()
 
 
@@ -289,7 +291,27 @@ def test_parameters_without_embeddings_leave_out_all_that_grows_with_the_vocabul
         assert type(config) is ARCHITECTURES[name].config
         small, large = (build_model(config, size) for size in (401, 977))
         assert count_parameters(small, without=401) == count_parameters(large, without=977)
+        assert count_non_embedding(config, small) == count_parameters(large, without=977)
         assert count_parameters(small) < count_parameters(large)
+
+
+def test_a_layer_as_wide_as_the_vocabulary_is_no_embedding() -> None:
+    config = TransformerConfig(d_model=32, d_ff=401, num_heads=2, num_layers=1)
+    wide, other = build_model(config, 401), build_model(config, 977)
+    assert count_parameters(wide, without=401) < count_non_embedding(config, wide)
+    assert count_non_embedding(config, wide) == count_parameters(other, without=977)
+
+
+def test_a_run_goes_on_in_the_number_format_that_it_was_begun_in(caplog: pytest.LogCaptureFixture) -> None:
+    here = Hardware("cpu", Precision.float32, 1)
+    assert here.going_on(None) == here
+    assert here.going_on({"callbacks": {"Course": {}}}) == here
+    assert here.going_on({"callbacks": {"Course": {"precision": "float32"}}}) == here
+    begun = {"callbacks": {"Course": {"precision": "bf16_mixed"}}}
+    assert here.going_on(begun) == here._replace(precision=Precision.bf16_mixed)
+    assert caplog.messages == [
+        "this run was begun in bf16_mixed: it goes on so, though precision=auto means float32 here"
+    ]
 
 
 def test_logging_is_left_as_it_was(finished: tuple[TrainConfig, Path, str]) -> None:

@@ -27,7 +27,7 @@ from seq2seq.training.module import TranslationModule
 from seq2seq.training.optim import OptimConfig, Schedule
 from seq2seq.training.processes import Processes
 from seq2seq.training.progress import Bar, clock
-from seq2seq.training.settings import LoggerConfig, TrainerConfig
+from seq2seq.training.settings import LoggerConfig, Precision, TrainerConfig
 from seq2seq.training.validation import Validation, Validator
 
 logger = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class Course(L.Callback):
         checkpoints: Checkpoints,
         bar: Bar,
         corpus: str,
+        precision: Precision,
         divergence: DivergenceCheck,
     ) -> None:
         self.settings = trainer
@@ -72,6 +73,7 @@ class Course(L.Callback):
         self.checkpoints = checkpoints
         self.bar = bar
         self.corpus = corpus
+        self.precision = precision
         self.divergence = divergence
         self.processes = stream.processes
         self.seconds = 0.0
@@ -90,9 +92,10 @@ class Course(L.Callback):
     _KEPT = ("seconds", "target_tokens", "best_bleu", "validations_since_best", "stalled", "updates", "batches")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return plain numbers, and the fingerprint."""
+        """Return plain numbers, the fingerprint and the number format."""
         return {
             "corpus": self.corpus,
+            "precision": self.precision.name,
             "processes": self.processes.world,
             **{name: getattr(self, name) for name in self._KEPT},
         }

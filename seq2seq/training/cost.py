@@ -19,6 +19,7 @@ from seq2seq.models.interface import Seq2Seq
 from seq2seq.training.loss import smoothed_cross_entropy
 
 _PAIRS = 1024  # to count on
+_MOST_TOKENS = 4096  # in a batch: a GPU's batches would not fit into the memory of every machine
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -26,11 +27,13 @@ def flops_per_target_token(model: Seq2Seq[Any, Any], store: PairStore, batch_tok
     """Count the floating-point operations of training, forward and backward, by target token (EOS one of them).
 
     Those of matrix products, two for each multiplication and addition; all else is little beside them, and left out. On
-    1,024 training pairs, in batches that training makes of all pairs: so work on the source and on padding is part of
-    it. On a copy of the model on the CPU: what is counted does not depend on the machine.
+    1,024 training pairs, in batches that training makes of all pairs, or of 4,096 tokens if its are larger: so work on
+    the source and on padding is part of it. On a copy of the model on the CPU: what is counted does not depend on the
+    machine.
     """
-    batches = _first_pairs(
-        epoch_batches(store.src_lengths, store.tgt_lengths, batch_tokens=batch_tokens, seed=0, epoch=0)
+    batch_tokens = min(batch_tokens, _MOST_TOKENS)
+    batches = _first_pairs(  # not of epoch 0, which begins with the longest
+        epoch_batches(store.src_lengths, store.tgt_lengths, batch_tokens=batch_tokens, seed=0, epoch=1)
     )
     twin = deepcopy(model).cpu().train()
     tokens, counted = 0, {"forward": 0, "backward": 0}

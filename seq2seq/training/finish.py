@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from seq2seq.alignment import choose_heads
@@ -15,6 +16,7 @@ from seq2seq.data.prepare import PreparedCorpus
 from seq2seq.evaluation import corpus_scores, evaluate
 from seq2seq.inference.bundle import Bundle, Preprocessing, save_bundle
 from seq2seq.inference.translator import Translator
+from seq2seq.models import build_model
 from seq2seq.models.interface import Seq2Seq
 from seq2seq.report import scores_as_text
 from seq2seq.training.callbacks import Course
@@ -75,12 +77,13 @@ def finish(
         "seed": config.seed,
         "corpus": corpus.manifest["fingerprint"],
         "parameters": count_parameters(model),
-        "parameters_non_embedding": count_parameters(model, without=corpus.tokenizer.vocab_size),
+        "parameters_non_embedding": count_non_embedding(config.model, model),
         "train_seconds": course.seconds,
         "target_tokens_per_second": course.target_tokens / course.seconds,
         "updates": course.updates,
         "target_tokens_seen": course.target_tokens,
         "training_pairs": len(corpus.train),
+        "precision": course.precision.name,
         "flops_per_target_token": flops_per_target_token(model, corpus.train, config.trainer.batch_tokens),
         "peak_memory_bytes": peak_memory,
         "validation": validation,
@@ -132,7 +135,7 @@ def try_length_penalties(
         search = replace(config.search, length_penalty=penalty)
         translator = Translator(model, corpus.tokenizer, preprocessing(config), search)
         hypotheses = [translation.text for translation in translator.translate(sources)]
-        bleu[penalty] = corpus_scores(hypotheses, references, lowercase=config.tokenizer.lowercase)["bleu"]
+        bleu[penalty] = corpus_scores(hypotheses, references, lowercase=config.tokenizer.lowercase, ter=False)["bleu"]
         logger.info("validation BLEU %.2f with search.length_penalty=%s", bleu[penalty], penalty)
     return {
         "chosen": max(bleu, key=lambda penalty: bleu[penalty]),
@@ -154,6 +157,16 @@ def count_parameters(model: nn.Module, *, without: int | None = None) -> int:
     Those are the embeddings and the output projection with its bias, tied or not.
     """
     return sum(p.numel() for p in model.parameters() if without is None or p.shape[0] != without)
+
+
+def count_non_embedding(config: Any, model: nn.Module) -> int:
+    """Count what is left without embeddings and the output projection, whatever the sizes of the model.
+
+    In a twin whose vocabulary is larger than any size of the model's, so that no other matrix has so many rows.
+    """
+    unlike = 1 + max(size for parameter in model.parameters() for size in parameter.shape)
+    with torch.random.fork_rng(devices=[]):
+        return count_parameters(build_model(config, unlike), without=unlike)
 
 
 def final_scores(metrics: dict[str, Any]) -> dict[str, float]:

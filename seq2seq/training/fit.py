@@ -64,12 +64,12 @@ def _lead(config: "TrainConfig", may_rename: bool, others: Processes | None) -> 
     with RunLog().listening() as log, ExitStack() as held:
         hardware = choose_hardware(config.trainer, others)
         corpus = prepare(config.data, config.tokenizer)
-        model, stream = _start(config, corpus, Processes(world=hardware.processes))
+        model, stream = _start(config, corpus, others or Processes(world=hardware.processes))
         run = open_run(config, may_rename, held)
         log.write_to(run / "train.log")
-        logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
-
         checkpoint = None if config.resume is None else last_checkpoint(run, model)
+        hardware = hardware.going_on(checkpoint)
+        logger.info("training %s on %s; the run is %s", config.model_name, hardware, run)
         resumed_at = None if checkpoint is None else checkpoint["global_step"]
         board = BoardLogger(run, _flat(config), resumed_at) if config.logger.tensorboard else None
         must_launch = others is None and hardware.processes > 1
@@ -94,6 +94,7 @@ def follow(config: "TrainConfig", processes: Processes) -> str:
     corpus = prepare(config.data, config.tokenizer)
     model, stream = _start(config, corpus, processes)
     checkpoint = None if config.resume is None else last_checkpoint(Path(config.resume), model)
+    hardware = hardware.going_on(checkpoint)
     bar = Bar(Console(file=io.StringIO()))
     train(config, model, corpus, stream, Path(config.resume or "."), hardware, bar, None, checkpoint)
     return ""
@@ -167,6 +168,7 @@ def train(
         checkpoints=checkpoints,
         bar=bar,
         corpus=corpus.manifest["fingerprint"],
+        precision=hardware.precision,
         divergence=DivergenceCheck(processes, skips_gradients=hardware.precision is Precision.fp16_mixed),
     )
     total_steps = _expected_steps(settings, stream)
@@ -214,6 +216,11 @@ def train(
         if checkpoint is not None:
             course.load_state_dict(checkpoint["callbacks"]["Course"])
             stream.start = course.batches
+            if course.best_bleu is None and not len(next(iter(stream))):
+                raise UserError(
+                    f"{run} was stopped before its first validation, after more than "
+                    f"trainer.max_epochs={settings.max_epochs}: raise it"
+                )
         if checkpoint is None:
             if board is not None:
                 board.log_settings()

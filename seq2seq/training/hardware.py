@@ -1,5 +1,6 @@
 """Which device and number format to train with, and what machine this is."""
 
+import logging
 import os
 import platform
 from importlib.metadata import version
@@ -8,9 +9,12 @@ from typing import Any, NamedTuple
 
 import torch
 
+from seq2seq import __version__
 from seq2seq.errors import UserError
 from seq2seq.training.processes import Processes
 from seq2seq.training.settings import Accelerator, Precision, TrainerConfig
+
+logger = logging.getLogger(__name__)
 
 
 class Hardware(NamedTuple):
@@ -24,6 +28,16 @@ class Hardware(NamedTuple):
         """Say it in words."""
         name = torch.cuda.get_device_name() if self.accelerator == "cuda" else f"CPU, {torch.get_num_threads()} threads"
         return f"{name}, {self.precision.name}" + (f", {self.processes} processes" if self.processes > 1 else "")
+
+    def going_on(self, checkpoint: dict[str, Any] | None) -> "Hardware":
+        """Return this with the number format that a run was begun in, which `auto` may not be here and now."""
+        begun = None if checkpoint is None else checkpoint["callbacks"]["Course"].get("precision")
+        if begun in (None, self.precision.name):  # runs of before have none
+            return self
+        logger.warning(
+            "this run was begun in %s: it goes on so, though precision=auto means %s here", begun, self.precision.name
+        )
+        return self._replace(precision=Precision[begun])
 
 
 def choose_hardware(settings: TrainerConfig, outside: Processes | None = None) -> Hardware:
@@ -87,8 +101,9 @@ def machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions of this package and of what its numbers depend on."""
-    packages = ("seq2seq", "torch", "lightning", "sentencepiece", "sacrebleu")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    packages = ("torch", "lightning", "sentencepiece", "sacrebleu")
+    own = {"python": platform.python_version(), "seq2seq": __version__}
+    return {**own, **{name: version(name) for name in packages}}
 
 
 def _cpu_name() -> str:

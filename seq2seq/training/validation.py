@@ -65,7 +65,7 @@ class Validator:
         """Validate a model in the mode and on the device it is in; it is left as it was."""
         translator = Translator(model, self.tokenizer, self.preprocessing, self.search, batch_size=128, warn=False)
         hypotheses = [translation.text for translation in translator.translate(self.sources)]
-        scores = corpus_scores(hypotheses, self.references, lowercase=self.preprocessing.lowercase)
+        scores = corpus_scores(hypotheses, self.references, lowercase=self.preprocessing.lowercase, ter=False)
         loss = self.loss(model)
         return Validation(
             loss,
