@@ -17,23 +17,21 @@ N training pairs.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.data.ibm_model1 import IbmModel1, words
+from seq2seq.data.ibm_model1 import MAX_PAIRS, IbmModel1, words
 from seq2seq.data.words import word_spans
 
 logger = logging.getLogger(__name__)
 
-_MAX_PAIRS = 100_000
 
-
-def trivial_baselines(pairs: Sequence[tuple[str, str]]) -> dict[str, Callable[[str], str]]:
+def trivial_baselines(pairs: Iterable[tuple[str, str]]) -> dict[str, Callable[[str], str]]:
     """Return the baselines by name, made from training pairs (source, target)."""
-    pairs = pairs[:_MAX_PAIRS]
+    pairs = list(islice(pairs, MAX_PAIRS))
     logger.info("learning trivial translations from %d pairs", len(pairs))
     return {
         "copy the source": copy,

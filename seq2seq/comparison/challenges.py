@@ -8,15 +8,16 @@ the most probable translation, and what that one looks like.
 import logging
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from statistics import fmean
 from typing import Any
 
 import torch
 
 from seq2seq.comparison.runs import Run, ScoredText, by_label, check_same_text, scores_on
-from seq2seq.data.ibm_model1 import IbmModel1, words
+from seq2seq.data.ibm_model1 import MAX_PAIRS, IbmModel1, words
 from seq2seq.data.tokenizer import EOS
 from seq2seq.data.words import Alignment
 from seq2seq.errors import UserError
@@ -54,7 +55,7 @@ def beams(
             parts = (translator.model, translator.tokenizer, translator.preprocessing, search)
             translations = list(Translator(*parts, batch_size=translator.batch_size, warn=False).translate(sources))
             texts = [translation.text for translation in translations]
-            scores = corpus_scores(texts, references, lowercase=translator.preprocessing.lowercase)
+            scores = corpus_scores(texts, references, lowercase=translator.preprocessing.lowercase, ter=False)
             found.append(
                 {
                     "beam_size": size,
@@ -143,7 +144,7 @@ def lengths(text: ScoredText, *, lowercase: bool) -> dict[str, dict[str, float]]
 
 
 def rare_words(
-    text: ScoredText, training: Sequence[tuple[str, str]], alignments: Sequence[Alignment] | None
+    text: ScoredText, training: Iterable[tuple[str, str]], alignments: Sequence[Alignment] | None
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Ask for words by how often they stand in the training text; words are in lower case, without punctuation.
 
@@ -159,11 +160,16 @@ def rare_words(
         in the reference, by the alignment, is in the translation; of several linked words, so many of them. Source
         words without a link are left out.
     """
-    src_frequency = Counter(word for src, _ in training for word in words(src))
-    tgt_frequency = Counter(word for _, tgt in training for word in words(tgt))
+    pairs = iter(training)
+    learned_from = list(islice(pairs, MAX_PAIRS)) if alignments is None else []
+    src_frequency: Counter[str] = Counter()
+    tgt_frequency: Counter[str] = Counter()
+    for src, tgt in chain(learned_from, pairs):  # once: they may be millions, read from files
+        src_frequency.update(words(src))
+        tgt_frequency.update(words(tgt))
     if alignments is None:
-        logger.info("learning from %d pairs which words translate each other, by IBM Model 1", len(training))
-        model1 = IbmModel1(training)
+        logger.info("learning from %d pairs which words translate each other, by IBM Model 1", len(learned_from))
+        model1 = IbmModel1(learned_from)
         alignments = [model1.align(src, ref) for src, ref in zip(text.src, text.ref, strict=True)]
     recall, precision, source = _Shares(), _Shares(), _Shares()
     for src, ref, hyp, alignment in zip(text.src, text.ref, text.hyp, alignments, strict=True):

@@ -5,7 +5,7 @@ They are part of `seq2seq` (see cli.py); what each prints is text, or JSON with 
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -228,14 +228,14 @@ def _translator(run: "Run", device: str, beam_size: int | None, batch_size: int 
     return Translator.from_bundle(bundle, batch_size=batch_size)
 
 
-def _training_pairs(run: "Run") -> list[tuple[str, str]]:
-    """Return what a run was trained on: from the prepared corpus, which is made anew if it is gone."""
+def _training_pairs(run: "Run") -> Iterator[tuple[str, str]]:
+    """Yield what a run was trained on: from the prepared corpus, which is made anew if it is gone."""
     from seq2seq.config import from_plain
     from seq2seq.data.prepare import prepare
 
     config = from_plain(run.settings)
     train = prepare(config.data, config.tokenizer).train
-    return [(train.src_text(n), train.tgt_text(n)) for n in range(len(train))]
+    return ((train.src_text(n), train.tgt_text(n)) for n in range(len(train)))
 
 
 def _put(found: Any) -> None:

@@ -11,6 +11,7 @@ Shapes: N sentences, R resamples.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -25,7 +26,7 @@ from seq2seq.comparison.runs import (
     by_label,
     check_same_text,
     read_curve,
-    read_speed,
+    read_speeds,
     read_test,
     scores_on,
 )
@@ -70,6 +71,7 @@ def compare(
     tokens = min(curve[-1].target_tokens for curve in curves.values())
     minutes = min(curve[-1].minutes for curve in curves.values())
     others = _compared_with(groups, rungs or {})
+    speeds = read_speeds(runs)
     rows: dict[str, dict[str, Any]] = {}
     for number, (label, group) in enumerate(groups.items(), start=1):
         logger.info("counting and resampling %s, seeds: %d (%d of %d)", label, len(group), number, len(groups))
@@ -77,7 +79,7 @@ def compare(
         other = others[label]
         own = sets.statistics(label, name)
         rows[label] = {
-            **_size_and_cost(group),
+            **_size_and_cost(group, speeds),
             **_quality(group, name),
             "bleu_by_length": {
                 length: fmean(one.score("bleu", chosen) for one in own) for length, chosen in lengths.items()
@@ -226,11 +228,11 @@ def spread(values: Sequence[float | None]) -> dict[str, Any] | None:
     return {"mean": fmean(known), "spread": stdev(known) if len(known) > 1 else None, "values": known}
 
 
-def _size_and_cost(group: Sequence[Run]) -> dict[str, Any]:
+def _size_and_cost(group: Sequence[Run], all_speeds: Mapping[Path, Mapping[str, Any]]) -> dict[str, Any]:
     metrics = [run.metrics for run in group]
     machines = [machine for one in metrics if (machine := one.get("machine")) is not None]
     flops = [one.get("flops_per_target_token") for one in metrics]
-    speeds = [speed for run in group if (speed := read_speed(run)) is not None]
+    speeds = [all_speeds[run.folder] for run in group if run.folder in all_speeds]
     return {
         "seeds": [run.seed for run in group],
         "runs": [str(run.folder) for run in group],
@@ -304,7 +306,7 @@ def _baseline(
 ) -> dict[str, Any]:
     logger.info("translating %d sentences: %s", len(text.src), label)
     hypotheses = [translate(line) for line in text.src]
-    scores = corpus_scores(hypotheses, text.ref, lowercase=lowercase)
+    scores = corpus_scores(hypotheses, text.ref, lowercase=lowercase, ter=False)
     counted = SentenceStatistics(hypotheses, text.ref, lowercase=lowercase)
     return {
         **{metric: scores[metric] for metric in (*SCORES, "length_ratio")},

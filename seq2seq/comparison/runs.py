@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,12 +11,15 @@ from seq2seq.data.corpus import ParallelText, read_lines
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import METRICS, MODEL, read_json
 
+logger = logging.getLogger(__name__)
+
 SPEED = "speed.json"  # of translating, measured by a command of its own
+_OF_A_SPEED = ("device", "machine", "beam_size", "batch_size", "sentences")  # what speeds of one table share
 
 # What may differ between the seeds of one label: where things lie, what is written, and the seed.
 _MAY_DIFFER = (
     *("seed", "run_dir", "resume", "go_on", "label", "data.cache_dir", "data.dir", "data.url", "logger."),
-    *(f"trainer.{name}" for name in ("accelerator", "devices", "num_workers", "checkpoint_minutes")),
+    *(f"trainer.{name}" for name in ("accelerator", "num_workers", "checkpoint_minutes")),
 )
 
 
@@ -94,7 +98,7 @@ def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
                     f"{other.folder} and {run.folder} are both {run.label!r} with seed {run.seed}: leave one out, or "
                     "give runs that differ a label= each"
                 )
-        if group and (name := _difference(group[0].settings, run.settings)):
+        if group and (name := _difference(group[0], run)):
             raise UserError(
                 f"{group[0].folder} and {run.folder} are both {run.label!r} but differ in {name}: give them a label= "
                 "each"
@@ -103,9 +107,12 @@ def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return groups
 
 
-def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+def _difference(one: Run, other: Run) -> str | None:
     """Return the name of a setting, not among those that may differ, that the two do not share."""
-    first, second = (dict(_flat("", settings)) for settings in (one, other))
+    formats = [run.metrics.get("precision") for run in (one, other)]  # what `auto` came to; older runs do not say
+    if None not in formats and formats[0] != formats[1]:
+        return f"the number format of training ({formats[0]} and {formats[1]})"
+    first, second = (dict(_flat("", run.settings)) for run in (one, other))
     for name in sorted(first.keys() & second.keys()):  # an older run lacks options that came later
         if first[name] != second[name] and not name.startswith(_MAY_DIFFER):
             return name
@@ -159,9 +166,19 @@ def read_test(run: Run, name: str) -> ScoredText:
     return ScoredText(src, ref, hyp, sha256)
 
 
-def read_speed(run: Run) -> dict[str, Any] | None:
-    """Return what `seq2seq speed` has measured for a run, if it has."""
-    return read_json(run.folder / SPEED) if (run.folder / SPEED).exists() else None
+def read_speeds(runs: Iterable[Run]) -> dict[Path, dict[str, Any]]:
+    """Return what `seq2seq speed` has measured, by run folder; nothing if it was not measured for all in one way."""
+    found = {run.folder: read_json(run.folder / SPEED) for run in runs if (run.folder / SPEED).exists()}
+    first: dict[str, Any] = next(iter(found.values()), {})
+    for folder, speed in found.items():
+        for name in _OF_A_SPEED:
+            if speed.get(name) != first.get(name):
+                logger.warning(
+                    "speeds are left out: %s of %s is %s, that of %s is %s; measure them together, by `seq2seq speed`",
+                    *(name, folder / SPEED, speed.get(name), next(iter(found)) / SPEED, first.get(name)),
+                )
+                return {}
+    return found
 
 
 def read_curve(run: Run) -> list[Point]:

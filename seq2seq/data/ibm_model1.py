@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seq2seq.data.words import Alignment, word_spans
 
 _NULL = 0  # the source word that stands for none
-_MAX_PAIRS = 100_000  # to learn from: seconds of time and some 100 MB
+MAX_PAIRS = 100_000  # to learn from: seconds of time and some 100 MB
 _ITERATIONS = 5
 
 
@@ -29,12 +29,12 @@ class IbmModel1:
     """t(f | e) for all words that were seen together."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]], iterations: int = _ITERATIONS) -> None:
-        """Learn from sentence pairs (source, target), the first `_MAX_PAIRS` of them."""
+        """Learn from sentence pairs (source, target), the first `MAX_PAIRS` of them."""
         self._src: dict[str, int] = {"": _NULL}
         self._tgt: dict[str, int] = {}
         sources: list[list[int]] = []
         targets: list[list[int]] = []
-        for src, tgt in islice(pairs, _MAX_PAIRS):
+        for src, tgt in islice(pairs, MAX_PAIRS):
             sources.append([_NULL, *(self._src.setdefault(word, len(self._src)) for word in words(src))])
             targets.append([self._tgt.setdefault(word, len(self._tgt)) for word in words(tgt)])
         self._codes, self._probabilities = self._learn(sources, targets, iterations)
