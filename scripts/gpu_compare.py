@@ -21,8 +21,14 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("rnn", "bahdanau", "luong", "transformer")
-# A run that ends by the clock cannot know its last update: no schedule that falls to 0 with it.
-SETTINGS = ("data=multi30k", "optim=inverse_sqrt", "optim.warmup=400", "trainer.max_epochs=10000")
+# A run ends by the clock alone, and cannot know its last update: no schedule that falls to 0 with it.
+SETTINGS = (
+    "data=multi30k",
+    "optim=inverse_sqrt",
+    "optim.warmup=400",
+    "trainer.max_epochs=10000",
+    "trainer.max_steps=null",
+)
 
 
 def main(

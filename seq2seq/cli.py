@@ -157,9 +157,7 @@ def translate(
     if engine is Engine.native:
         translator = _translator(run, device, precision, batch_size, beam_size, length_penalty)
     elif precision is not Precision.float32:
-        raise UserError(
-            f"--precision {precision.value} goes with --engine native; `seq2seq export` takes --quantization"
-        )
+        raise UserError(f"--precision {precision.value} needs --engine native; `seq2seq export` has --quantization")
     else:
         from seq2seq.inference.engine import CTranslate2Translator
 
@@ -305,7 +303,9 @@ def export(
     from seq2seq.inference.export import export_ctranslate2
 
     assert to is Format.ctranslate2
-    export_ctranslate2(load_bundle(run), output, None if quantization is None else quantization.value)
+    bundle = load_bundle(run)
+    raise_interrupted()
+    export_ctranslate2(bundle, output, None if quantization is None else quantization.value)
 
 
 # ---- Parts of commands ----

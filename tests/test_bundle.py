@@ -14,6 +14,7 @@ from seq2seq.errors import UserError
 from seq2seq.inference.bundle import Bundle, Preprocessing, load_bundle, save_bundle
 from seq2seq.inference.search import SearchConfig
 from seq2seq.models import ARCHITECTURES, build_model
+from seq2seq.models.rnn import RNNConfig
 
 
 @pytest.fixture
@@ -210,6 +211,16 @@ def test_only_architectures_of_the_table_are_built(folder, name):
 def test_settings_are_checked_by_name_and_type(folder, name, value, message):
     edit(folder / "model.json", lambda content: content["config"].update({name: value}))
     assert message in refusal(folder)
+
+
+def test_a_bundle_from_before_a_setting_that_only_training_needs_can_be_loaded(tiny_tokenizer, tmp_path):
+    config = RNNConfig(embedding_dim=8, hidden_size=8, embedding_std=0.5)
+    model = build_model(config, tiny_tokenizer.vocab_size)
+    preprocessing = Preprocessing(lowercase=False, max_source_tokens=9, src_lang="en", tgt_lang="de")
+    save_bundle(tmp_path / "bundle", Bundle(model, config, tiny_tokenizer, preprocessing, SearchConfig(), {}))
+    edit(tmp_path / "bundle" / "model.json", lambda content: content["config"].pop("embedding_std"))
+    loaded = load_bundle(tmp_path / "bundle").model.state_dict()
+    assert all(loaded[name].equal(tensor) for name, tensor in model.state_dict().items())
 
 
 def test_settings_that_are_left_out_are_named(folder):

@@ -150,7 +150,7 @@ def test_an_exported_model_translates_with_its_engine(seq2seq, run, tmp_path):
 
 def test_the_engine_s_numbers_are_chosen_at_export(seq2seq, run):
     outcome = seq2seq("translate", run, "--engine", "ctranslate2", "--precision", "bfloat16")
-    assert_refused(outcome, "--precision bfloat16 goes with --engine native; `seq2seq export` takes --quantization")
+    assert_refused(outcome, "--precision bfloat16 needs --engine native; `seq2seq export` has --quantization")
 
 
 # ---- score ----

@@ -1,10 +1,11 @@
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from test_config import ROOT
+from test_config import ROOT, composed
 
 SIZES = [
     "data=grammar_tiny",
@@ -13,6 +14,11 @@ SIZES = [
     "search.beam_size=1",
     "model.dropout=0.1",
 ]
+
+
+def test_no_number_of_updates_ends_a_run_before_its_minutes() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "gpu_compare.py"))
+    assert composed(*script["SETTINGS"], "data=grammar").trainer.max_steps is None
 
 
 @pytest.mark.slow

@@ -114,7 +114,9 @@ def _measure(kind: str, length: int, repeats: int) -> dict[str, float]:
         start = time.perf_counter()
         forward()
         taken.append(time.perf_counter() - start)
-    mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / (
+        1024**2 if sys.platform == "darwin" else 1024
+    )
     return {"seconds": min(taken), "mib": mib}
 
 

@@ -38,6 +38,7 @@ from seq2seq.models.interface import Seq2Seq
 FORMAT = 1
 MODEL, WEIGHTS, TOKENIZER, METRICS = "model.json", "weights.safetensors", "tokenizer.model", "metrics.json"
 _LARGEST_SIZE = 2**24  # of anything in a model: beyond any real one, and products of two still fit in an integer
+_LATER = {"embedding_std"}  # options that came later, which older bundles lack: they do not matter to a trained model
 
 Settings = TypeVar("Settings")
 
@@ -214,7 +215,9 @@ def _bundle_folder(path: Path) -> Path:
     if (left := _left_over(path / "bundle")) is not None:
         return left
     if (path / "config.yaml").is_file():
-        raise UserError(f"{path} has no bundle yet: it comes at the end of training; go on with train.py resume={path}")
+        raise UserError(
+            f"{path} has no bundle yet: it comes at the end of training; go on with: seq2seq train resume={path}"
+        )
     raise UserError(f"{path} is neither a run folder nor a bundle: it has no {MODEL} and no bundle/{MODEL}")
 
 
@@ -338,14 +341,14 @@ def _shown(header: tuple[str, tuple[int, ...]] | None) -> str:
 
 
 def from_plain(kind: type[Settings], content: object, where: str) -> Settings:
-    """Make a dataclass of plain values, each field of its own type."""
+    """Make a dataclass of plain values, each field of its own type; what a bundle may lack is left at its default."""
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    if not isinstance(content, dict) or sorted(content) != sorted(names):
+    if not isinstance(content, dict) or not set(names) - _LATER <= content.keys() <= set(names):
         held = ", ".join(content) if isinstance(content, dict) else repr(content)
         raise UserError(f"{where} must hold {', '.join(names)}; it holds {held}")
     types = typing.get_type_hints(kind)
     try:
-        return kind(**{name: _typed(types[name], content[name], name) for name in names})
+        return kind(**{name: _typed(types[name], value, name) for name, value in content.items()})
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
 

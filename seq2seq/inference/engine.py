@@ -72,7 +72,7 @@ class CTranslate2Translator(LineTranslator):
                 str(folder),
                 device=kind,
                 device_index=int(number or 0),
-                inter_threads=len(os.sched_getaffinity(0)) if kind == "cpu" else 1,
+                inter_threads=_cores() if kind == "cpu" else 1,
                 intra_threads=1,
             )
         except (RuntimeError, ValueError) as error:
@@ -169,3 +169,8 @@ def _best_first(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
     """Rank the finished ones; those that were cut, if there are no others."""
     finished = [hypothesis for hypothesis in hypotheses if not hypothesis.cut]
     return sorted(finished or hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)
+
+
+def _cores() -> int:
+    """Return how many cores this process may use; where the system does not tell, how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -85,8 +85,10 @@ def exact_search(
         tokens = torch.tensor(siblings.tokens[:width], device=src.device)[:, None]  # (R, 1)
         state = select_rows(siblings.state, torch.zeros(width, dtype=torch.long, device=src.device))
         output = model.decode(tokens, memory, state)
-        before = torch.tensor(siblings.log_probs[:width], dtype=torch.float64, device=src.device)
-        log_probs = log_softmax(output.logits[:, -1]).double() + before[:, None]  # (R, V)
+        before = torch.tensor(siblings.log_probs[:width], dtype=torch.float64)
+        log_probs = (
+            log_softmax(output.logits[:, -1]).cpu().double() + before[:, None]
+        )  # (R, V); not all GPUs have float64
         if log_probs.isnan().any():
             raise UserError(
                 f"the model gave NaN in exact search: its numbers overflow in {output.logits.dtype}, or its training "

@@ -8,7 +8,8 @@ Of these only the score changed (the Transformer also has several side by side, 
     2015  Luong      multiplicative  query . key, query . W key
     2017  Vaswani    scaled, in parallel heads, of learned projections   (W_q query) . (W_k key) / sqrt(d_k)
 
-The other two steps are `attend`, the one masked softmax and weighted sum of the package.
+The other two steps are `attend`, the one masked softmax and weighted sum of the package. (To translate,
+transformer_step.py runs the Transformer's in fewer operations; a law holds it to what stands here.)
 
 Shapes: B batch, N sentences, K beams, R = N*K rows, Q queries of a sentence (K*T of them), S keys, T target length,
 H heads, D model size, A attention size, d = D / H the size of a head.
