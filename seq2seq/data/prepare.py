@@ -153,7 +153,7 @@ def _fingerprint(corpus: Corpus, data: DataConfig, tokenizer: TokenizerConfig) -
             if text
         ],
     }
-    if "train_size" in _plain(data):
+    if corpus.train_size is not None:
         went_in["sample"] = "of what is trained on"  # once it was a smaller one, by the length of the whole text
     return hashlib.sha256(json.dumps(went_in, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
