@@ -333,11 +333,14 @@ def test_torchrun_itself_makes_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_signal_to_one_process_stops_all_that_torchrun_has_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize("signalled", [[1], [0, 0]])  # the second: by the system and by torchrun, which passes it on
+def test_a_signal_to_one_process_stops_all_that_torchrun_has_started(tmp_path: Path, signalled: list[int]) -> None:
     more = ["trainer.max_epochs=100000", "run_dir=run", "trainer.validate_every=100000"]
     processes = start([*MAIN, *arguments(tmp_path, *more)], 2, torchrun, tmp_path)
     wait_for(tmp_path / "run/metrics.csv", processes)
-    processes[1].send_signal(signal.SIGTERM)
+    for number in signalled:
+        processes[number].send_signal(signal.SIGTERM)
+        time.sleep(0.2)
     told = outputs(processes)
     assert [process.returncode for process in processes] == [143, 143]
     assert "interrupted; the state is in run/checkpoints/last.ckpt" in told[0][1]
