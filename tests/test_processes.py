@@ -340,7 +340,7 @@ def test_a_signal_to_one_process_stops_all_that_torchrun_has_started(tmp_path: P
     wait_for(tmp_path / "run/metrics.csv", processes)
     for number in signalled:
         processes[number].send_signal(signal.SIGTERM)
-        time.sleep(0.2)
+        time.sleep(0.01)
     told = outputs(processes)
     assert [process.returncode for process in processes] == [143, 143]
     assert "interrupted; the state is in run/checkpoints/last.ckpt" in told[0][1]
