@@ -185,13 +185,15 @@ def test_the_runs_of_an_experiment_that_is_a_sweep_by_itself_are_none(tmp_path: 
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
-def test_processes_started_from_outside_are_refused(monkeypatch: pytest.MonkeyPatch, launcher: str) -> None:
+def test_processes_started_from_outside_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: str
+) -> None:
     variables = {"torchrun": ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK")}
     variables["srun"] = ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID")
     for name in variables[launcher]:
         monkeypatch.setenv(name, "2")
     with pytest.raises(UserError, match=f"go_on=true does not work under {launcher}"):
-        Sweep().goes_on(settings(Path("run")), lambda run: None, None)
+        Sweep().goes_on(settings(tmp_path / "run"), lambda run: None, None)
 
 
 @pytest.mark.slow
