@@ -4,8 +4,7 @@ import ctypes
 import os
 import sys
 
-# Of glibc's malloc.h, with their names as environment variables.
-_OPTIONS = {"MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_ARENA_MAX": -8}
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 
 
 def keep_freed_memory() -> None:
@@ -16,8 +15,11 @@ def keep_freed_memory() -> None:
     variables is left alone.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    is_set = _OPTIONS.keys() & os.environ.keys() or "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", "")
+    is_set = any(name.startswith("MALLOC_") for name in os.environ) or "glibc.malloc." in os.environ.get(
+        "GLIBC_TUNABLES", ""
+    )
     if mallopt is not None and not is_set:
-        mallopt(_OPTIONS["MALLOC_MMAP_THRESHOLD_"], 1 << 30)
-        mallopt(_OPTIONS["MALLOC_TRIM_THRESHOLD_"], (1 << 31) - 1)
-        mallopt(_OPTIONS["MALLOC_ARENA_MAX"], 1)  # the others, which threads have, give back what is free
+        mallopt(_MMAP_THRESHOLD, 1 << 30)
+        mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
+        # A thread has heaps of 64 MiB of its own and gives back those that are empty, unless so much is to be at hand.
+        mallopt(_TOP_PAD, 1 << 26)

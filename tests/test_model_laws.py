@@ -235,6 +235,21 @@ def test_asking_for_weights_changes_no_number(name, batch):
 
 
 @every_architecture
+@few
+@given(batch=sentences(most_beams=2))
+@torch.inference_mode()
+def test_writing_over_the_logits_changes_nothing_that_comes_after(name, batch):
+    model = tiny_model(name)
+    memory = model.encode(batch.src, batch.src_lengths)
+    start = model.init_state(memory, batch.beams)
+    first = model.decode(batch.tgt, memory, start)
+    expected = first.logits.clone(), model.decode(batch.tgt, memory, first.state).logits.clone()
+    first.logits.fill_(torch.nan)
+    assert_close(model.decode(batch.tgt, memory, first.state).logits, expected[1])
+    assert_close(model.decode(batch.tgt, memory, start).logits, expected[0])
+
+
+@every_architecture
 def test_a_state_has_one_row_for_each_beam_and_a_memory_for_each_sentence(name):
     model = tiny_model(name)
     memory = model.encode(*random_sources([3, 1]))

@@ -133,7 +133,7 @@ def test_the_best_by_columns_are_the_best_of_all(vocab_size, may_end):
     generator = torch.Generator().manual_seed(vocab_size)
     log_probs = torch.randn(3, 4, generator=generator, dtype=torch.float64)
     logits = torch.randn(12, vocab_size, generator=generator, dtype=torch.float64)
-    best = _best_continuations(log_probs, logits, 8, may_end=may_end)
+    best = _best_continuations(log_probs, logits.clone(), 8, may_end=may_end)
     everything = logits.log_softmax(dim=1).view(3, 4, -1) + log_probs[:, :, None]
     everything[:, :, [PAD, BOS] if may_end else [PAD, BOS, EOS]] = -math.inf
     expected, places = everything.flatten(1).sort(dim=1, descending=True)

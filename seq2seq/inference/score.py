@@ -31,6 +31,13 @@ def log_softmax(logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
     return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
+def log_softmax_(logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+    """Do the same in the memory of the logits where they can be kept there: on a CPU, in float32 or float64."""
+    if logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
+        return torch.log_softmax(logits, dim=-1, out=logits)
+    return log_softmax(logits)
+
+
 @torch.inference_mode()
 def score(
     model: Seq2Seq[Any, Any],

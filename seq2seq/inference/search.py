@@ -23,7 +23,7 @@ from torch import Tensor
 
 from seq2seq.data.tokenizer import BOS, EOS, PAD, UNK
 from seq2seq.errors import UserError
-from seq2seq.inference.score import length_normalised, log_softmax
+from seq2seq.inference.score import length_normalised, log_softmax_
 from seq2seq.models.interface import Seq2Seq, select_rows
 
 
@@ -69,22 +69,6 @@ class Hypothesis(NamedTuple):
     cut: bool  # True if the length limit came before EOS
 
 
-class _Beam(NamedTuple):
-    """A translation so far: its last token, and the beam that it continues."""
-
-    log_prob: float
-    token: int
-    parent: "_Beam | None"
-
-    def ids(self) -> list[int]:
-        """Return the tokens without BOS."""
-        backwards, beam = [], self
-        while beam.parent is not None:
-            backwards.append(beam.token)
-            beam = beam.parent
-        return backwards[::-1]
-
-
 class _Continuations(NamedTuple):
     """The best continuations of each sentence's beams, best first."""
 
@@ -122,54 +106,65 @@ def beam_search(
         limits = [min(limit, model.max_target_length) for limit in limits]
     found: list[list[Hypothesis]] = [[] for _ in limits]
 
-    def hypothesis(last: _Beam, log_prob: float, cut: bool) -> Hypothesis:
-        ids = last.ids()
+    # A step each: the row, one step earlier, of the beam that each of its beams continues, and the token added.
+    history: list[tuple[list[int], list[int]]] = []
+
+    def hypothesis(row: int, log_prob: float, last: list[int], *, cut: bool) -> Hypothesis:
+        """Read a translation backwards: first what its last step adds to the beam in this row."""
+        backwards = list(last)
+        for parents, added in reversed(history):
+            backwards.append(added[row])
+            row = parents[row]
+        ids = backwards[::-1]
         return Hypothesis(ids, log_prob, length_normalised(log_prob, len(ids), config.length_penalty), cut)
 
     memory = model.encode(src, src_lengths)
     state = model.init_state(memory)
     sentences = list(range(len(limits)))  # which sentence a memory row belongs to
-    beams: list[list[_Beam]] = [[_Beam(0.0, BOS, None)] for _ in limits]  # all would begin alike: begin with one
+    tokens, log_probs = [BOS] * len(limits), [0.0] * len(limits)  # R beams: all of a sentence would begin alike, so one
 
     for step in range(1, max(limits) + 1):
-        width = len(beams[0])
-        tokens = torch.tensor([[beam.token] for row in beams for beam in row], device=src.device)  # (R, 1)
-        output = model.decode(tokens, memory, state)
+        width = len(tokens) // len(sentences)
+        output = model.decode(torch.tensor(tokens, device=src.device)[:, None], memory, state)
         dtype = torch.promote_types(output.logits.dtype, torch.float32)
-        log_probs = torch.tensor([[beam.log_prob for beam in row] for row in beams], dtype=dtype, device=src.device)
-        best = _best_continuations(log_probs, output.logits[:, -1], 2 * size, may_end=step > 1)
+        so_far = torch.tensor(log_probs, dtype=dtype, device=src.device).view(-1, width)
+        best = _best_continuations(so_far, output.logits[:, -1], 2 * size, may_end=step > 1)
 
         staying: list[int] = []  # memory rows of the sentences that go on
         rows: list[int] = []  # state rows of the beams that go on
-        continued: list[list[_Beam]] = []
-        for row, candidates in enumerate(zip(*(part.tolist() for part in best), strict=True)):
-            sentence, opened = sentences[row], []
-            for rank, (log_prob, parent, token) in enumerate(zip(*candidates, strict=True)):
-                if log_prob != log_prob:
-                    raise UserError(
-                        f"the model gave NaN at search step {step}: its numbers overflow in {output.logits.dtype}, "
-                        "or its training diverged; use float32, or train with a lower learning rate"
-                    )
-                if token != EOS:
-                    opened.append((_Beam(log_prob, token, beams[row][parent]), row * width + parent))
-                elif rank < size and log_prob > -math.inf:
-                    found[sentence].append(hypothesis(beams[row][parent], log_prob, cut=False))
+        tokens, log_probs = [], []
+        for row, (sums, parents, added) in enumerate(zip(*(part.tolist() for part in best), strict=True)):
+            sentence, first = sentences[row], row * width
+            if sums[0] != sums[0]:  # NaN counts as the largest
+                raise UserError(
+                    f"the model gave NaN at search step {step}: its numbers overflow in {output.logits.dtype}, "
+                    "or its training diverged; use float32, or train with a lower learning rate"
+                )
+            opened = [rank for rank, token in enumerate(added) if token != EOS]
+            if len(opened) < len(added):
+                for rank in range(min(size, len(added))):
+                    if added[rank] == EOS and sums[rank] > -math.inf:
+                        found[sentence].append(hypothesis(first + parents[rank], sums[rank], [], cut=False))
             if step == limits[sentence] and not found[sentence]:
-                still_open = [beam for beam, _ in opened[:size] if beam.log_prob > -math.inf]
-                found[sentence] = [hypothesis(beam, beam.log_prob, cut=True) for beam in still_open]
+                found[sentence] = [
+                    hypothesis(first + parents[rank], sums[rank], [added[rank]], cut=True)
+                    for rank in opened[:size]
+                    if sums[rank] > -math.inf
+                ]
             elif step < limits[sentence] and len(found[sentence]) < size:
                 # Of 2K candidates no more than one a beam is EOS: so many others there are in every row.
-                opened = opened[: min(size, len(candidates[0]) - width)]
+                opened = opened[: min(size, len(added) - width)]
                 staying.append(row)
-                continued.append([beam for beam, _ in opened])
-                rows.extend(parent for _, parent in opened)
+                rows += [first + parents[rank] for rank in opened]
+                tokens += [added[rank] for rank in opened]
+                log_probs += [sums[rank] for rank in opened]
         if not staying:
             break
 
         if len(staying) < len(sentences):
             sentences = [sentences[row] for row in staying]
             memory = select_rows(memory, torch.tensor(staying, device=src.device))
-        beams = continued
+        history.append((rows, tokens))
         state = select_rows(output.state, torch.tensor(rows, device=src.device))
 
     return [sorted(hypotheses, key=lambda h: h.score, reverse=True)[:n_best] for hypotheses in found]
@@ -180,14 +175,15 @@ def _best_continuations(
 ) -> _Continuations:
     """Return the best `count` of the K*V continuations, or all if they are fewer; none by PAD or BOS, no words both.
 
-    Unless it `may_end`, none by EOS either; but where a model gives all else the probability 0, there is no other.
+    The logits are written over. Unless it `may_end`, none by EOS either; but where a model gives all else the
+    probability 0, there is no other.
 
     Sorting K*V numbers would take longer than computing them. So the tokens of a beam are laid out in C columns: the
     best `count` lie in the `count` columns with the largest maxima, and only these are sorted.
     """
     vocab_size = logits.shape[1]
     columns = _columns(vocab_size)
-    continued = log_softmax(logits)  # (R, V)
+    continued = log_softmax_(logits)  # (R, V)
     continued[:, PAD] = continued[:, BOS] = -math.inf
     if not may_end:
         ends = continued[:, EOS].clone()

@@ -35,7 +35,7 @@ class EncoderOutput(NamedTuple):
 class DecoderOutput(Generic[St]):
     """What a decoder returns for T target tokens."""
 
-    logits: Float[Tensor, "R T V"]
+    logits: Float[Tensor, "R T V"]  # in memory that nothing else reads: search writes probabilities over them
     state: St
     cross: Float[Tensor, "R L H T S"] | None = None  # attention over the source, if asked for and if there is any
     self_attention: Float[Tensor, "R L H T PT"] | None = None  # attention over the target, likewise; PT = P + T

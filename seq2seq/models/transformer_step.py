@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 POSITIONS = 512  # whose vectors are computed beforehand, where there is no limit
 FEW_MULTIPLICATIONS = 1_000_000  # of a product: up to that many, starting oneDNN takes longer than what it gains
+SCORES_AT_A_TIME = 16  # of float32 in a register: torch's fused attention computes what is left over one by one
 
 
 # ---- Parts ----
@@ -153,7 +154,7 @@ class PackedEncoder(Encoder):
 class StepMemory(NamedTuple):
     """The source's keys and values for every layer's cross-attention."""
 
-    keys_values: Tensor  # (N, L, 2, H, S, d)
+    keys_values: Tensor  # (N, L, 2, H, S, d); S is filled up to a multiple of SCORES_AT_A_TIME
     bias: Tensor  # (N, 1, 1, S) added to the scores: 0, or minus infinity on padding; (N, 1, 1, 0) if there is none
 
 
@@ -236,10 +237,14 @@ class TransformerStep(Decoder[StepMemory, StepState]):
         """Project the source for all layers at once."""
         shape = (len(self.layers), 2, self.layers[0].heads, -1)
         projected = self.source(encoded.values).unflatten(2, shape)  # (N, S, L, 2, H, d)
-        keys_values = projected.permute(0, 2, 3, 4, 1, 5).contiguous()
-        padding = encoded.padding_mask if encoded.padding_mask.any() else encoded.padding_mask[:, :0]
+        keys_values = projected.permute(0, 2, 3, 4, 1, 5)
+        padding = encoded.padding_mask
+        if len(padding) > 1:  # for a sentence alone it gains nothing
+            extra = -padding.shape[1] % SCORES_AT_A_TIME
+            keys_values, padding = F.pad(keys_values, (0, 0, 0, extra)), F.pad(padding, (0, extra), value=True)
+        padding = padding if padding.any() else padding[:, :0]
         bias = torch.zeros_like(padding, dtype=projected.dtype).masked_fill(padding, -torch.inf)
-        return StepMemory(keys_values, bias[:, None, None])
+        return StepMemory(keys_values.contiguous(), bias[:, None, None])
 
     def init_state(self, memory: StepMemory, beams: int = 1) -> StepState:
         """Return a cache of length 0."""
