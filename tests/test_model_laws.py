@@ -237,7 +237,7 @@ def test_asking_for_weights_changes_no_number(name, batch):
 @every_architecture
 @few
 @given(batch=sentences(most_beams=2))
-@torch.inference_mode()
+@torch.no_grad()
 def test_writing_over_the_logits_changes_nothing_that_comes_after(name, batch):
     model = tiny_model(name)
     memory = model.encode(batch.src, batch.src_lengths)

@@ -33,6 +33,7 @@ every_transformer = pytest.mark.parametrize("name", FAST)
 @every_transformer
 @settings(max_examples=6, derandomize=True, deadline=None)
 @given(batch=sentences(most_beams=3), data=st.data())
+@torch.no_grad()
 def test_step_by_step_with_any_reordering_of_beams_the_logits_are_the_decoder_s(name, batch: Sentences, data):
     model, beams = tiny_model(name), batch.beams
     fast = model.for_search()
@@ -63,6 +64,7 @@ def test_a_source_is_read_as_the_encoder_reads_it(name):
 
 @every_transformer
 @pytest.mark.parametrize("lengths", [[5, 3, 7], [5, 5, 5]])
+@torch.no_grad()
 def test_sentences_may_leave_the_batch(name, lengths):
     model = tiny_model(name)
     fast, keep = model.for_search(), torch.tensor([2, 0])

@@ -144,14 +144,19 @@ class Seq2Seq(nn.Module, Generic[M, St]):
 
 
 def select_rows(tree: Tree, rows: Int[Tensor, "R"]) -> Tree:
-    """Select rows of every tensor in a Memory or a State: expands, reorders and prunes."""
-    return _map_tensors(tree, lambda tensor: tensor.index_select(0, rows))
+    """Select rows of every tensor in a Memory or a State: expands, reorders and prunes.
+
+    A tree with a `select_rows` of its own is asked for it.
+    """
+    return _select_rows(tree, rows)
 
 
-def _map_tensors(tree: Any, change: Any) -> Any:
+def _select_rows(tree: Any, rows: Int[Tensor, "R"]) -> Any:
     if isinstance(tree, Tensor):
-        return change(tree)
-    branches = [_map_tensors(branch, change) for branch in tree]
+        return tree.index_select(0, rows)
+    if hasattr(tree, "select_rows"):
+        return tree.select_rows(rows)
+    branches = [_select_rows(branch, rows) for branch in tree]
     return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
 
 

@@ -159,9 +159,17 @@ class StepMemory(NamedTuple):
 
 
 class StepState(NamedTuple):
-    """The KV cache."""
+    """The KV cache of the beams of one step earlier, and which of them each row continues.
 
-    layers: tuple[Tensor, ...]  # L times (R, 2, H, P, d)
+    So a beam's keys and values are copied once a step, when the next are added to them.
+    """
+
+    layers: tuple[Tensor, ...]  # L times (R0, P, 2, H, d)
+    rows: Tensor  # (R,)
+
+    def select_rows(self, rows: Int[Tensor, "R"]) -> "StepState":
+        """Select rows and leave the copying to the next step."""
+        return self._replace(rows=self.rows[rows])
 
 
 class StepEmbedding:
@@ -199,13 +207,17 @@ class StepLayer(PackedLayer):
         x: Float[Tensor, "R D"],
         source: Float[Tensor, "N 2 H S d"],
         bias: Float[Tensor, "N 1 1 S"] | None,
-        past: Float[Tensor, "R 2 H P d"],
-    ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R 2 H P1 d"]]:
-        """Return the output and the longer cache."""
+        past: Float[Tensor, "R0 P 2 H d"],
+        rows: Int[Tensor, "R"],
+    ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R P1 2 H d"]]:
+        """Return the output and the longer cache, whose row i continues row `rows[i]` of the one before."""
         projected = self.query_key_value(self.before(self.attention_norm, x))
-        new = projected.view(x.shape[0], 3, self.heads, 1, -1)  # (R, 3, H, 1, d)
-        longer = torch.cat([past, new[:, 1:]], dim=3)  # (R, 2, H, P + 1, d)
-        x = self.after(self.attention_norm, x, self.output(_attend(new[:, 0].transpose(1, 2), longer, None)))
+        new = projected.view(x.shape[0], 3, self.heads, -1)  # (R, 3, H, d)
+        steps = past.shape[1]
+        longer = past.new_empty(x.shape[0], steps + 1, *past.shape[2:])
+        torch.index_select(past, 0, rows, out=longer[:, :steps])
+        longer[:, steps] = new[:, 1:]
+        x = self.after(self.attention_norm, x, self.output(_attend(new[:, :1], longer.permute(0, 2, 3, 1, 4), None)))
         queries = self.cross_query(self.before(self.cross_norm, x))
         queries = queries.view(len(source), -1, self.heads, past.shape[-1])  # (N, K, H, d)
         x = self.after(self.cross_norm, x, self.cross_output(_attend(queries, source, bias)))
@@ -213,9 +225,9 @@ class StepLayer(PackedLayer):
 
 
 def _attend(
-    queries: Float[Tensor, "N K H d"], source: Float[Tensor, "N 2 H S d"], bias: Float[Tensor, "N 1 1 S"] | None
+    queries: Float[Tensor, "N K H d"], keys_values: Float[Tensor, "N 2 H S d"], bias: Float[Tensor, "N 1 1 S"] | None
 ) -> Float[Tensor, "R D"]:
-    keys, values = source.unbind(1)  # (N, H, S, d)
+    keys, values = keys_values.unbind(1)  # (N, H, S, d)
     context = F.scaled_dot_product_attention(queries.transpose(1, 2), keys, values, attn_mask=bias)
     return context.transpose(1, 2).reshape(queries.shape[0] * queries.shape[1], -1)
 
@@ -249,7 +261,8 @@ class TransformerStep(Decoder[StepMemory, StepState]):
     def init_state(self, memory: StepMemory, beams: int = 1) -> StepState:
         """Return a cache of length 0."""
         sentences, layers, _, heads, _, size = memory.keys_values.shape
-        return StepState((memory.keys_values.new_empty(sentences * beams, 2, heads, 0, size),) * layers)
+        empty = memory.keys_values.new_empty(sentences * beams, 0, 2, heads, size)
+        return StepState((empty,) * layers, torch.arange(len(empty), device=empty.device))
 
     def forward(
         self, tgt: Int[Tensor, "R T"], memory: StepMemory, state: StepState, *, need_weights: bool = False
@@ -257,10 +270,11 @@ class TransformerStep(Decoder[StepMemory, StepState]):
         """Consume one token."""
         assert tgt.shape[1] == 1, "one token at a time"
         assert not need_weights, "search needs none"
-        x = self.embedding(tgt[:, 0], state.layers[0].shape[3])  # (R, D)
+        x = self.embedding(tgt[:, 0], state.layers[0].shape[1])  # (R, D)
         bias = memory.bias if memory.bias.shape[3] else None
         caches = []
         for layer, source, past in zip(self.layers, memory.keys_values.unbind(1), state.layers, strict=True):
-            x, longer = layer(x, source, bias, past)
+            x, longer = layer(x, source, bias, past, state.rows)
             caches.append(longer)
-        return DecoderOutput(self.output(self.norm(x))[:, None], StepState(tuple(caches)))
+        every_row = torch.arange(len(x), device=x.device)
+        return DecoderOutput(self.output(self.norm(x))[:, None], StepState(tuple(caches), every_row))
