@@ -44,7 +44,7 @@ def test_the_next_step_takes_what_the_last_has_freed() -> None:
 @glibc_only
 def test_so_does_each_of_two_threads() -> None:
     assert page_faults(keep=True, threads=2) < 40
-    assert page_faults(keep=False, threads=2) > 40_000
+    assert page_faults(keep=False, threads=2) > 10_000
 
 
 @glibc_only

@@ -271,11 +271,12 @@ def test_more_translations_than_the_beam_holds_are_refused(n_best):
         beam_search(toy_model(0), *sources(3), SearchConfig(), n_best=n_best)
 
 
-def test_nan_names_the_step():
-    model = bigram_model({BOS: {A: 1.0}, A: {B: 1.0}, B: {EOS: 1.0}}, 6)
+@pytest.mark.parametrize(("beam_size", "step"), [(1, 3), (3, 2)])  # wider, and one beam of two has it
+def test_nan_names_the_step(beam_size, step):
+    model = bigram_model({BOS: {A: 0.9, B: 0.1}, A: {B: 0.9, A: 0.1}, B: {EOS: 0.6, A: 0.4}}, 6)
     model.decoder.logits[B, C - 1] = math.nan
-    with pytest.raises(UserError, match="NaN at search step 3"):
-        beam_search(model, *sources(3), SearchConfig(beam_size=1))
+    with pytest.raises(UserError, match=f"NaN at search step {step}"):
+        beam_search(model, *sources(3), SearchConfig(beam_size=beam_size))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ translations by the run have on average.
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,10 +16,12 @@ from typing import Annotated
 import typer
 
 from benchmarks.common import PEERS, SideProgram, in_turns, medians, parse_peers, report, write_json
+from benchmarks.peers.decode_protocol import BEAMS
 from seq2seq.data.corpus import read_lines
 from seq2seq.data.tokenizer import EOS
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.export import export_ctranslate2
+from seq2seq.inference.search import SearchConfig
 from seq2seq.inference.translator import Translator
 
 
@@ -38,13 +41,14 @@ def main(
 ) -> None:
     """Compare sentences per second in decoding, in turns with peers."""
     pythons = {"ours": sys.executable, **parse_peers(peer or [], ["marian", "joeynmt", "ctranslate2"])}
-    bundle = load_bundle(run)
+    bundle = replace(load_bundle(run), search=SearchConfig(BEAMS))
     lines = [line for line in read_lines(text) if line.strip()][:sentences]
     results, rows = {}, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for variant, quantization in (("float32", None), ("int8", "int8")):
-            export_ctranslate2(bundle, folder / variant, quantization)
+        if "ctranslate2" in pythons:
+            for variant, quantization in (("float32", None), ("int8", "int8")):
+                export_ctranslate2(bundle, folder / variant, quantization)
         question = _work(Translator.from_bundle(bundle), lines, batch_size, single)
         (folder / "work.json").write_text(json.dumps({**question, "config": _sizes(bundle), "seed": seed}))
         arguments = [str(run.absolute()), str(folder)]
@@ -60,7 +64,12 @@ def main(
             }
             measured = in_turns(contestants, rounds)
             seconds = medians(measured)
-            results[mode] = {"seconds": measured, "medians": seconds, "sentences": count}
+            results[mode] = {
+                "seconds": measured,
+                "medians": seconds,
+                "sentences": count,
+                "versions": {who: program.versions for who, program in programs.items()},
+            }
             best = {who: min(s for n, s in seconds.items() if n.split()[0] == who) for who in programs}
             for contestant, taken in seconds.items():
                 ratios = [f"{best[who] / taken:.2f}" for who in pythons if who != "ours"]
@@ -69,7 +78,7 @@ def main(
         for program in programs.values():
             program.close()
     header = ["mode", "program, numbers", "sentences", *(f"to best {who}" for who in pythons if who != "ours")]
-    title = f"decoding {len(lines)} sentences, beam 5, batches of {batch_size}, medians of {rounds} turns"
+    title = f"decoding {len(lines)} sentences, beam {BEAMS}, batches of {batch_size}, medians of {rounds} turns"
     report(title, header, rows, threads)
     write_json(json_file, {"decoding": results, "seed": seed, "rounds": rounds, "batch_size": batch_size}, threads)
 

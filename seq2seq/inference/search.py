@@ -124,17 +124,17 @@ def beam_search(
     tokens, log_probs = [BOS] * len(limits), [0.0] * len(limits)  # R beams: all of a sentence would begin alike, so one
 
     for step in range(1, max(limits) + 1):
-        width = len(tokens) // len(sentences)
+        beams = len(tokens) // len(sentences)  # of a sentence
         output = model.decode(torch.tensor(tokens, device=src.device)[:, None], memory, state)
         dtype = torch.promote_types(output.logits.dtype, torch.float32)
-        so_far = torch.tensor(log_probs, dtype=dtype, device=src.device).view(-1, width)
+        so_far = torch.tensor(log_probs, dtype=dtype, device=src.device).view(-1, beams)
         best = _best_continuations(so_far, output.logits[:, -1], 2 * size, may_end=step > 1)
 
         staying: list[int] = []  # memory rows of the sentences that go on
         rows: list[int] = []  # state rows of the beams that go on
         tokens, log_probs = [], []
         for row, (sums, parents, added) in enumerate(zip(*(part.tolist() for part in best), strict=True)):
-            sentence, first = sentences[row], row * width
+            sentence, first = sentences[row], row * beams
             if sums[0] != sums[0]:  # NaN counts as the largest
                 raise UserError(
                     f"the model gave NaN at search step {step}: its numbers overflow in {output.logits.dtype}, "
@@ -153,7 +153,7 @@ def beam_search(
                 ]
             elif step < limits[sentence] and len(found[sentence]) < size:
                 # Of 2K candidates no more than one a beam is EOS: so many others there are in every row.
-                opened = opened[: min(size, len(added) - width)]
+                opened = opened[: min(size, len(added) - beams)]
                 staying.append(row)
                 rows += [first + parents[rank] for rank in opened]
                 tokens += [added[rank] for rank in opened]

@@ -61,7 +61,7 @@ class Encoder(nn.Module, ABC):
         """Encode right-padded sources that end in EOS. `src_lengths` counts EOS; every length is at least 1."""
 
     def for_search(self) -> "Encoder":
-        """Return an encoder that reads the same, faster; itself where there is none."""
+        """Return an encoder that reads the same, faster, without gradients; itself where there is none."""
         return self
 
 
@@ -91,7 +91,10 @@ class Decoder(nn.Module, ABC, Generic[M, St]):
         """Consume T >= 1 target tokens (BOS first in a sentence) and predict the token after each."""
 
     def for_search(self) -> "Decoder[Any, Any]":
-        """Return a decoder that predicts the same, faster, from one token at a time; itself where there is none."""
+        """Return a decoder that predicts the same, faster, from one token at a time and without gradients.
+
+        Itself where there is none.
+        """
         return self
 
 
@@ -127,7 +130,10 @@ class Seq2Seq(nn.Module, Generic[M, St]):
         return self.decoder(tgt, memory, state, need_weights=need_weights)
 
     def for_search(self) -> "Seq2Seq[Any, Any]":
-        """Return a model that predicts the same, faster, from one token at a time, while this one is not trained."""
+        """Return a model that predicts the same, faster, from one token at a time, without gradients.
+
+        For as long as this one is not trained.
+        """
         return Seq2Seq(self.encoder.for_search(), self.decoder.for_search())
 
     def forward(
@@ -146,7 +152,7 @@ class Seq2Seq(nn.Module, Generic[M, St]):
 def select_rows(tree: Tree, rows: Int[Tensor, "R"]) -> Tree:
     """Select rows of every tensor in a Memory or a State: expands, reorders and prunes.
 
-    A tree with a `select_rows` of its own is asked for it.
+    A State with a `select_rows` of its own is asked for it: it may leave the copying to the next step.
     """
     return _select_rows(tree, rows)
 

@@ -161,7 +161,8 @@ class StepMemory(NamedTuple):
 class StepState(NamedTuple):
     """The KV cache of the beams of one step earlier, and which of them each row continues.
 
-    So a beam's keys and values are copied once a step, when the next are added to them.
+    So a beam's keys and values are copied once a step, when the next are added to them; until then those of beams that
+    were not selected stay in memory.
     """
 
     layers: tuple[Tensor, ...]  # L times (R0, P, 2, H, d)

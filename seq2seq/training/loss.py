@@ -27,7 +27,7 @@ _CHUNK = 2**18  # numbers that are worked on at a time: 1 MB, which a core's cac
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """The same as log_softmax, gather and mean, but no second matrix of R * V is ever written, only the gradient.
+    """The same as log_softmax, gather and mean; on a CPU no second matrix of R * V is ever written, only the gradient.
 
     d loss / d logits = softmax - (1 - epsilon) one-hot - epsilon / V, 0 in rows of padding.
     """

@@ -4,10 +4,11 @@ import sys
 from collections.abc import Callable
 
 import torch
-from decode_protocol import load_work, serve
+from decode_protocol import BEAMS, load_work, serve
 
 from seq2seq.allocator import keep_freed_memory
 from seq2seq.inference.bundle import load_bundle
+from seq2seq.inference.search import SearchConfig
 from seq2seq.inference.translator import Translator
 
 keep_freed_memory()  # as the program does
@@ -17,7 +18,7 @@ work = load_work()
 def contestant(dtype: torch.dtype) -> dict[str, Callable[[], object]]:
     """Return the two modes in one kind of numbers."""
     translator = Translator.from_bundle(load_bundle(sys.argv[1], "cpu", dtype), batch_size=work["batch_size"])
-    translator.warn = False
+    translator.search, translator.warn = SearchConfig(BEAMS), False
     single = work["lines"][: len(work["one"])]
     return {
         "batches": lambda: list(translator.translate(work["lines"])),
