@@ -3,8 +3,13 @@
 Peers live in environments of their own, so each is named with its interpreter: `--peer marian=envs/marian/bin/python`.
 """
 
+import sys
+
 import typer
 from benchmarks import attention, decode, train
+
+from seq2seq.errors import UserError
+from seq2seq.streams import complain
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -19,4 +24,8 @@ app.command("decode")(decode.main)
 app.command("attention")(attention.main)
 
 if __name__ == "__main__":
-    app()
+    try:
+        app()
+    except (UserError, OSError) as error:
+        complain(f"error: {error}")
+        sys.exit(2)

@@ -40,6 +40,10 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this file too.")] = None,
 ) -> None:
     """Train and score rnn, bahdanau, luong and transformer in the same time."""
+    if output.exists() and not output.is_dir():
+        raise typer.BadParameter(f"--output {output} is a file; give a new folder")
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--json {json_file}: there is no folder {json_file.parent}")
     targets = bleu or [20.0, 25.0, 30.0, 35.0]
     found = {}
     for model in MODELS:

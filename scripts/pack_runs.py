@@ -11,6 +11,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+from seq2seq.whole_file import whole_file
+
 FILES = ("*.yaml", "*.csv", "*.log", "speed.json", "bundle/*.json", "tests/*/*")
 
 
@@ -33,14 +35,9 @@ def pack(runs: list[Path], archive: Path) -> None:
     What is alike in all runs, such as a test set, stands side by side: there it takes next to no room.
     """
     found = sorted((path.relative_to(run), run) for run in runs for pattern in FILES for path in run.glob(pattern))
-    fresh = archive.with_name(f".{archive.name}.new")
-    try:
-        with tarfile.open(fresh, "w:xz", preset=9) as tar:
-            for path, run in found:
-                tar.add(run / path, Path(run.name) / path, filter=_without_traces)
-        fresh.replace(archive)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with whole_file(archive) as fresh, tarfile.open(fresh, "w:xz", preset=9) as tar:
+        for path, run in found:
+            tar.add(run / path, Path(run.name) / path, filter=_without_traces)
 
 
 def _without_traces(member: tarfile.TarInfo) -> tarfile.TarInfo:

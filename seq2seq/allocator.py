@@ -10,9 +10,9 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 def keep_freed_memory() -> None:
     """Let blocks of up to 1 GiB come from memory that the process keeps, in threads blocks of up to 64 MiB.
 
-    For glibc, which Linux mostly has. It maps large blocks one by one and gives them back when a tensor dies; the system
-    clears every page that it maps. With large batches that was a tenth of training on a CPU (docs/performance.md).
-    Whoever has set one of its own variables is left alone.
+    For glibc, which Linux mostly has. It maps large blocks one by one and gives them back when a tensor dies; the
+    system clears every page that it maps. With large batches that was a tenth of training on a CPU
+    (docs/performance.md). Whoever has set one of its own variables is left alone.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     is_set = any(name.startswith("MALLOC_") for name in os.environ) or "glibc.malloc." in os.environ.get(

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -23,6 +23,7 @@ from seq2seq.data.words import word_spans
 from seq2seq.errors import Interrupted, UserError
 from seq2seq.signals import leave, raise_interrupted, stop_at_once
 from seq2seq.streams import complain, log_to_stderr, speak_utf8
+from seq2seq.whole_file import whole_file
 
 if TYPE_CHECKING:
     from seq2seq.data.grammar import Pair
@@ -79,7 +80,7 @@ LengthPenalty = Annotated[
     float | None,
     typer.Option(help="alpha in score = log_prob / length^alpha. [default: the run's search.length_penalty]"),
 ]
-BatchSize = Annotated[int, typer.Option(min=1, help="Sentences computed at a time.")]
+BatchSize = Annotated[int, typer.Option(min=1, max=100_000, help="Sentences computed at a time.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
 Numbers = Annotated[Precision, typer.Option("--precision", help="Numbers to compute in.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
@@ -100,7 +101,7 @@ def main() -> None:
         leave(128 + interruption.signal)
     except OSError as error:  # a full disk, most likely; what has a name may be read as well
         what = "write the output" if error.filename is None else f"read or write {error.filename}"
-        complain(f"error: cannot {what}: {error.strerror}")
+        complain(f"error: cannot {what}: {error.strerror or error}")
         os._exit(2)  # at once: what is left in stdout's buffer cannot be written either
 
 
@@ -163,6 +164,7 @@ def translate(
 
         translator = CTranslate2Translator.from_folder(run, device, batch_size=batch_size)
         translator.search = _changed(translator.search, beam_size, length_penalty)
+        raise_interrupted()
     if file is None and sys.stdin is None:
         raise UserError("stdin is closed: name a FILE, or send one to stdin")
     if line_buffered is None:
@@ -349,23 +351,14 @@ def _results(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
-    if output.exists() and not output.is_file():  # such as /dev/stderr, which must not be replaced
-        fresh = output
-    else:
-        fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
-    try:
-        stream = fresh.open("w", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UserError(f"cannot write {output}: {error.strerror}") from error
-    try:
+    is_device = output.exists() and not output.is_file()  # such as /dev/stderr, which must not be replaced
+    with nullcontext(output) if is_device else whole_file(output) as fresh:
+        try:
+            stream = fresh.open("w", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise UserError(f"cannot write {output}: {error.strerror}") from error
         with stream:
             yield stream
-        if fresh != output:
-            fresh.replace(output)
-    except BaseException:
-        if fresh != output:
-            fresh.unlink(missing_ok=True)
-        raise
 
 
 def _shown(pair: "Pair", show_alignment: bool) -> str:

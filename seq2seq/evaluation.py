@@ -5,7 +5,6 @@ a text's tags and word alignments are known (see `gold`), also accuracy by pheno
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from seq2seq.data.gold import Gold
 from seq2seq.data.grammar import Tags
 from seq2seq.errors import UserError
 from seq2seq.inference.translator import Translator
+from seq2seq.whole_file import whole_file
 
 
 def corpus_scores(
@@ -217,14 +217,11 @@ def evaluate(
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        fresh.write_bytes(content)
-        fresh.replace(path)
+        with whole_file(path) as fresh:
+            fresh.write_bytes(content)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def _as_file(lines: Sequence[str]) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.errors import UserError
+from seq2seq.whole_file import whole_file
 
 
 class Trial(NamedTuple):
@@ -62,12 +63,10 @@ def read_trials(file: Path) -> list[Trial]:
 
 def write_trials(file: Path, trials: Iterable[Trial]) -> None:
     """Write a table, whole or not at all."""
-    fresh = file.with_name(f".{file.name}.new")
-    with fresh.open("w", encoding="utf-8", newline="") as stream:
+    with whole_file(file) as fresh, fresh.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(Trial._fields)
         writer.writerows(trials)
-    fresh.replace(file)
 
 
 def trial_of(settings: dict[str, Any], metrics_file: Path) -> Trial:

@@ -11,6 +11,8 @@ import time
 import pytest
 from conftest import SOURCES, TARGETS, text
 
+from seq2seq.inference.export import export_ctranslate2
+
 COMMAND = [sys.executable, "-c", "from seq2seq.cli import main; main()"]
 
 
@@ -102,6 +104,25 @@ def test_an_interruption_is_quiet_and_leaves_no_half_file(live, tmp_path, number
     assert process.wait(60) == exit_code
     assert process.stderr.read() == b""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_so_does_one_of_the_other_engine(tiny_bundle, tmp_path):
+    export_ctranslate2(tiny_bundle, tmp_path / "model")
+    out = tmp_path / "out"
+    out.mkdir()
+    command = [*COMMAND, "translate", str(tmp_path / "model"), "--engine", "ctranslate2", "-o", str(out / "text")]
+    process = subprocess.Popen([*command, "--line-buffered"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(b"one line\n")
+    deadline = time.monotonic() + 60
+    while not any(path.stat().st_size for path in out.iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(60) == 143
+    assert process.stderr.read() == b""
+    assert list(out.iterdir()) == []
 
 
 def test_train_hands_everything_to_hydra():

@@ -74,6 +74,13 @@ def test_speed_on_different_texts_is_refused(seq2seq, run, tmp_path):  # noqa: F
 def test_speed_that_cannot_be_kept_is_said(seq2seq, run):  # noqa: F811
     (run / "speed.json").mkdir()
     assert_refused(seq2seq("speed", run, "--first", "1"), "cannot write")
+    assert not list(run.glob(".speed.json*"))
+
+
+def test_speed_on_no_text_is_refused(seq2seq, run):  # noqa: F811
+    for name in ("src", "ref", "hyp"):
+        (run / "tests" / "test" / f"{name}.txt").write_text("")
+    assert_refused(seq2seq("speed", run), "src.txt is empty")
 
 
 def test_challenges_answer_in_text_and_in_json(seq2seq, run):  # noqa: F811

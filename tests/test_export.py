@@ -3,12 +3,13 @@
 import json
 import random
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from conftest import PAIRS, learned_by_heart
 
-from seq2seq.data.tokenizer import EOS
+from seq2seq.data.tokenizer import BOS, EOS
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle, save_bundle
 from seq2seq.inference.engine import CTranslate2Translator
@@ -87,6 +88,22 @@ def test_the_n_best_are_ranked_by_our_score(tiny_bundle, exported):
         if not (expected.cut or found.cut):
             scores = [one.score for one in (found, *found.alternatives)]
             assert scores == pytest.approx([one.score for one in (expected, *expected.alternatives)], abs=1e-4)
+
+
+def test_what_ours_never_writes_is_left_out(tiny_bundle, tmp_path):
+    tiny_bundle.search = SearchConfig(max_length_ratio=0.0, max_length_extra=1)
+    src = torch.tensor([[*tiny_bundle.tokenizer.encode(PAIRS[0][0]), EOS]])
+    with torch.no_grad():
+        first = tiny_bundle.model(src, torch.tensor([src.shape[1]]), torch.tensor([[BOS]])).logits.argmax()
+        output = tiny_bundle.model.decoder.output
+        output.weight = torch.nn.Parameter(output.weight.clone())  # not tied to the words' vectors any more
+        output.weight[BOS] = output.weight[first]  # so it is as likely as the best word
+    export_ctranslate2(tiny_bundle, tmp_path / "model")
+    lines = [english for english, _ in PAIRS]
+    ours = list(Translator.from_bundle(tiny_bundle).translate(lines, n_best=5))
+    theirs = list(CTranslate2Translator.from_folder(tmp_path / "model").translate(lines, n_best=5))
+    assert [found.text for found in theirs] == [expected.text for expected in ours]
+    assert any(len(found.alternatives) < 4 for found in theirs)  # so there was something to leave out
 
 
 def test_no_translation_is_empty_and_the_others_keep_their_probabilities(tiny_bundle, tmp_path):
@@ -183,6 +200,56 @@ def test_damaged_weights_are_refused(exported, tmp_path):
     (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:1000])
     with pytest.raises(UserError, match=r"CTranslate2 cannot load .*; export again"):
         CTranslate2Translator.from_folder(folder)
+
+
+@pytest.mark.parametrize("limit", ["x", 0, 1])
+def test_a_damaged_limit_is_refused(exported, tmp_path, limit):
+    folder = copied(exported, tmp_path)
+    content = json.loads((folder / "translate.json").read_text())
+    (folder / "translate.json").write_text(json.dumps(content | {"max_positions": limit}))
+    with pytest.raises(UserError, match=f"max_positions={limit!r} must be null or at least 2; export again"):
+        CTranslate2Translator.from_folder(folder)
+
+
+def test_a_damaged_vocabulary_is_said_when_it_shows(exported, tmp_path):
+    folder = copied(exported, tmp_path)
+    (folder / "shared_vocabulary.json").write_text("[]")
+    with pytest.raises(UserError, match=r"CTranslate2 cannot .*; export again"):
+        list(CTranslate2Translator.from_folder(folder).translate([PAIRS[0][0]]))
+
+
+@pytest.mark.parametrize("device", ["mps", "cpu:x", "cpu:99999999999999", "cuda:"])
+def test_devices_that_the_engine_lacks_are_refused(exported, device):
+    with pytest.raises(UserError, match=f"device={device}: the engine has cpu, cuda, cuda:1"):
+        CTranslate2Translator.from_folder(exported, device)
+
+
+@pytest.mark.parametrize("folder", [".", "..", "below/.."])
+def test_the_folder_one_is_in_is_not_replaced(tiny_bundle, exported, tmp_path, monkeypatch, folder):
+    inside = copied(exported, tmp_path) / "below"
+    inside.mkdir()
+    monkeypatch.chdir(inside if folder == ".." else tmp_path)
+    with pytest.raises(UserError, match="is the folder you are in, or holds it, and would be replaced"):
+        export_ctranslate2(tiny_bundle, Path(folder))
+    assert (tmp_path / "model.bin").is_file()
+
+
+def test_what_a_link_names_is_replaced(tiny_bundle, exported, tmp_path):
+    (tmp_path / "models").mkdir()
+    copied(exported, tmp_path / "models")
+    (tmp_path / "models" / "model.bin").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("models")
+    for _ in range(2):
+        export_ctranslate2(tiny_bundle, tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "models" / "model.bin").stat().st_size > 3
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "models"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tiny_bundle, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot write .*file/model \(.*\); what was there before is intact"):
+        export_ctranslate2(tiny_bundle, tmp_path / "file" / "model")
 
 
 def test_without_the_extra_the_way_to_it_is_named(tiny_bundle, tmp_path, monkeypatch):

@@ -19,7 +19,8 @@ import torch
 import typer
 from torch import Tensor
 
-from benchmarks.common import report, write_json
+from benchmarks.common import JsonFile, check_json, report, write_json
+from seq2seq.errors import UserError
 from seq2seq.models.attention import (
     AdditiveScore,
     DotScore,
@@ -30,6 +31,7 @@ from seq2seq.models.attention import (
     monotonic_centers,
     outside_window,
 )
+from seq2seq.streams import complain
 
 SIZE, HEADS, HALF_WIDTH = 128, 4, 10
 QUERIES_AT_A_TIME = 64  # additive scores keep a vector for each pair; the decoder has few queries at a time
@@ -78,9 +80,12 @@ def main(
     longest: Annotated[int, typer.Option(min=1)] = 8192,
     repeats: Annotated[int, typer.Option(min=1, help="Passes; the fastest counts.")] = 3,
     threads: Annotated[int, typer.Option(min=1)] = 2,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Show how time and memory of attention grow with the length, the length doubled each time."""
+    check_json(json_file)
+    if shortest > longest:
+        raise UserError(f"--shortest {shortest} is more than --longest {longest}")
     lengths = [shortest * 2**n for n in range(int(math.log2(longest / shortest)) + 1)]
     results = {kind: {length: _measured(kind, length, repeats, threads) for length in lengths} for kind in KINDS}
     for name, unit, show in (
@@ -96,6 +101,7 @@ def main(
 
 def _measured(kind: str, length: int, repeats: int, threads: int) -> dict[str, float]:
     """Measure in a process of its own: the peak of memory is a process's."""
+    complain(f"measuring {kind} at length {length}")
     arguments = [sys.executable, "-m", "benchmarks.attention", kind, str(length), str(repeats), str(threads)]
     here = Path(__file__).parent.parent
     finished = subprocess.run(arguments, cwd=here, stdout=subprocess.PIPE, text=True, check=True)

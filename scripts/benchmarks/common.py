@@ -10,15 +10,20 @@ import statistics
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from seq2seq.errors import UserError
 from seq2seq.training.hardware import machine, versions
 
+T = TypeVar("T")
 PEERS = Path(__file__).parent / "peers"
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write all numbers to this file.", dir_okay=False, writable=True)
+]
 
 
 class SideProgram:
@@ -40,16 +45,21 @@ class SideProgram:
             encoding="utf-8",
             env=environment,
         )
-        about = self._answer()
-        self.versions: dict[str, str] = about["versions"]
+        about = self._answer(dict)
+        if not about.get("variants"):
+            raise UserError(f"{self._name} says {about}, which names no variants: it is no side program")
+        self.versions: dict[str, str] = about.get("versions", {})
         self.variants: list[str] = about["variants"]
 
-    def ask(self, question: Mapping[str, Any]) -> Any:
+    def ask(self, question: Mapping[str, Any]) -> float:
         """Return the answer to one question."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
-        return self._answer()
+        answer = self._answer(float)
+        if answer <= 0:
+            raise UserError(f"{self._name} has measured {answer}")
+        return answer
 
     def close(self) -> None:
         """End the program: it stops when there are no more questions."""
@@ -57,12 +67,18 @@ class SideProgram:
         self._process.stdin.close()
         self._process.wait()
 
-    def _answer(self) -> Any:
+    def _answer(self, kind: type[T]) -> T:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise typer.BadParameter(f"{self._name} has ended with exit code {self._process.wait()}; see above")
-        return json.loads(line)
+            raise UserError(f"{self._name} has ended with exit code {self._process.wait()}; see above")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, kind):
+            raise UserError(f"{self._name} answers {line.strip()!r}: it is no side program")
+        return answer
 
 
 def parse_peers(peers: Sequence[str], known: Sequence[str]) -> dict[str, str]:
@@ -102,6 +118,12 @@ def report(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], thr
     about = machine()
     console.print(f"{about['cpu']}, {os.cpu_count()} cores, {threads} threads; load {os.getloadavg()[0]:.1f}; ", end="")
     console.print(", ".join(f"{name} {number}" for name, number in versions().items()))
+
+
+def check_json(path: Path | None) -> None:
+    """Raise UserError if there is no folder for the file: before what takes minutes is measured."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UserError(f"--json {path}: there is no folder {path.parent}")
 
 
 def write_json(path: Path | None, results: Mapping[str, Any], threads: int) -> None:

@@ -15,10 +15,21 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.common import PEERS, SideProgram, in_turns, medians, parse_peers, report, write_json
+from benchmarks.common import (
+    PEERS,
+    JsonFile,
+    SideProgram,
+    check_json,
+    in_turns,
+    medians,
+    parse_peers,
+    report,
+    write_json,
+)
 from benchmarks.peers.decode_protocol import BEAMS
 from seq2seq.data.corpus import read_lines
 from seq2seq.data.tokenizer import EOS
+from seq2seq.errors import UserError
 from seq2seq.inference.bundle import load_bundle
 from seq2seq.inference.export import export_ctranslate2
 from seq2seq.inference.search import SearchConfig
@@ -37,12 +48,15 @@ def main(
         list[str] | None, typer.Option(help="NAME=PYTHON, NAME marian, joeynmt or ctranslate2; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the random weights.")] = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Compare sentences per second in decoding, in turns with peers."""
     pythons = {"ours": sys.executable, **parse_peers(peer or [], ["marian", "joeynmt", "ctranslate2"])}
     bundle = replace(load_bundle(run), search=SearchConfig(BEAMS))
+    check_json(json_file)
     lines = [line for line in read_lines(text) if line.strip()][:sentences]
+    if not lines:
+        raise UserError(f"{text} has no line with text")
     results, rows = {}, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -73,11 +87,11 @@ def main(
             best = {who: min(s for n, s in seconds.items() if n.split()[0] == who) for who in programs}
             for contestant, taken in seconds.items():
                 ratios = [f"{best[who] / taken:.2f}" for who in pythons if who != "ours"]
-                speed = f"{count / taken:,.0f}/s" if mode == "batches" else f"{1000 * taken / count:.1f} ms"
+                speed = f"{count / taken:,.0f}/s" if mode == "batches" else f"{1000 * taken / count:.1f} ms each"
                 rows.append([mode, contestant, speed, *ratios])
         for program in programs.values():
             program.close()
-    header = ["mode", "program, numbers", "sentences", *(f"to best {who}" for who in pythons if who != "ours")]
+    header = ["mode", "program, numbers", "speed", *(f"to best {who}" for who in pythons if who != "ours")]
     title = f"decoding {len(lines)} sentences, beam {BEAMS}, batches of {batch_size}, medians of {rounds} turns"
     report(title, header, rows, threads)
     write_json(json_file, {"decoding": results, "seed": seed, "rounds": rounds, "batch_size": batch_size}, threads)

@@ -9,7 +9,17 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from benchmarks.common import PEERS, SideProgram, in_turns, medians, parse_peers, report, write_json
+from benchmarks.common import (
+    PEERS,
+    JsonFile,
+    SideProgram,
+    check_json,
+    in_turns,
+    medians,
+    parse_peers,
+    report,
+    write_json,
+)
 from seq2seq.data.corpus import FilesConfig
 from seq2seq.data.prepare import prepare
 from seq2seq.data.tokenizer import TokenizerConfig
@@ -33,7 +43,7 @@ def main(
     peer: Annotated[list[str] | None, typer.Option(help="NAME=PYTHON, NAME marian or joeynmt; repeatable.")] = None,
     cache_dir: Annotated[str, typer.Option(help="Where the prepared corpus is kept.")] = "data",
     seed: Annotated[int, typer.Option()] = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Compare target tokens per second in training, in turns with peers."""
     models = model or ["transformer", "bahdanau"]
@@ -41,6 +51,7 @@ def main(
         if name not in _MODELS["ours"]:
             raise typer.BadParameter(f"--model {name}: choose from {', '.join(_MODELS['ours'])}")
     pythons = {"ours": sys.executable, **parse_peers(peer or [], ["marian", "joeynmt"])}
+    check_json(json_file)
     config = FilesConfig(train=data, valid=valid, src_lang=src_lang, tgt_lang=tgt_lang, cache_dir=cache_dir)
     corpus = prepare(config, TokenizerConfig(vocab_size=vocab_size))
     results = {}

@@ -158,7 +158,10 @@ def read_test(run: Run, name: str) -> ScoredText:
     """
     expected = scores_on(run, name).get("test_set_sha256")
     folder = run.folder / "tests" / name
-    src, ref = map(list, zip(*ParallelText(folder / "src.txt", folder / "ref.txt").pairs(), strict=True))
+    pairs = list(ParallelText(folder / "src.txt", folder / "ref.txt").pairs())
+    if not pairs:
+        raise UserError(f"{folder / 'src.txt'} is empty")
+    src, ref = map(list, zip(*pairs, strict=True))
     hyp = list(read_lines(folder / "hyp.txt"))
     sha256 = hashlib.sha256((folder / "src.txt").read_bytes() + (folder / "ref.txt").read_bytes()).hexdigest()
     if len(hyp) != len(src) or sha256 != expected:

@@ -17,6 +17,7 @@ from seq2seq.errors import UserError
 from seq2seq.inference.bundle import write_json
 from seq2seq.inference.translator import Translator
 from seq2seq.training.hardware import machine
+from seq2seq.whole_file import whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -72,10 +73,9 @@ def _timed(translator: Translator, lines: Sequence[str], chunk_lines: int) -> tu
 
 def keep_speed(folder: Path, found: Mapping[str, Any]) -> None:
     """Write it to the run's folder, where `compare` looks; a UserError if that cannot be written."""
-    fresh = folder / f".{SPEED}.new"
     try:
-        write_json(fresh, dict(found))
-        fresh.replace(folder / SPEED)
+        with whole_file(folder / SPEED) as fresh:
+            write_json(fresh, dict(found))
     except OSError as error:
         raise UserError(f"cannot write {folder / SPEED}: {error.strerror}") from error
     logger.info("kept in %s", folder / SPEED)

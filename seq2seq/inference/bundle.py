@@ -111,6 +111,7 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
     """Give a new folder to write into; it takes the name, and the place of an older one, when all went well."""
+    folder = folder.resolve()  # of a link, what it names is replaced
     folder.parent.mkdir(parents=True, exist_ok=True)
     if not folder.exists() and (left := _left_over(folder)) is not None:
         left.rename(folder)

@@ -9,14 +9,19 @@ The engine's search follows the same rules as ours but for five, which are undon
 - At the limit it ranks open hypotheses among the finished ones and returns the best K, so that one which was cut may
   push out one which was finished: such a sentence is searched again with room for all of both.
 - Without a length penalty it goes on after K have finished until the best has: it is given a penalty too small to see.
+
+One is left: where ours keeps all that finish in the last step and ranks them, the engine keeps K. So the best is the
+same, and the last of an n-best list may be another. What it finds with a BOS or PAD, which ours never writes, is left
+out.
 """
 
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
-from seq2seq.data.tokenizer import EOS, Tokenizer
+from seq2seq.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import TOKENIZER, Preprocessing, from_plain, read_bytes, read_json
 from seq2seq.inference.export import DESCRIPTION, FORMAT, import_ctranslate2
@@ -50,8 +55,11 @@ class CTranslate2Translator(LineTranslator):
         """Load an exported folder.
 
         Raises:
-            UserError: it is none, it is damaged or newer than this program, or the engine is not installed.
+            UserError: it is none, it is damaged or newer than this program, or the engine is not installed or has no
+                such device.
         """
+        if not re.fullmatch(r"(cpu|cuda)(:\d{1,4})?", device):
+            raise UserError(f"device={device}: the engine has cpu, cuda, cuda:1 ...")
         if not (folder / DESCRIPTION).is_file():
             raise UserError(
                 f"{folder} holds no {DESCRIPTION}: it was not exported; write one with seq2seq export RUN -o FOLDER"
@@ -76,13 +84,17 @@ class CTranslate2Translator(LineTranslator):
                 intra_threads=1,
             )
         except (RuntimeError, ValueError) as error:
-            raise UserError(f"CTranslate2 cannot load {folder} on device={device}: {error}; export again") from error
+            way_out = "; export again" if kind == "cpu" else ""
+            raise UserError(f"CTranslate2 cannot load {folder} on device={device}: {error}{way_out}") from error
+        max_positions = description.get("max_positions")
+        if max_positions is not None and not (isinstance(max_positions, int) and max_positions > 1):
+            raise UserError(f"{where}: max_positions={max_positions!r} must be null or at least 2; export again")
         return cls(
             engine,
             tokenizer,
             preprocessing,
             search,
-            max_positions=description.get("max_positions"),
+            max_positions=max_positions,
             batch_size=batch_size,
         )
 
@@ -113,11 +125,11 @@ class CTranslate2Translator(LineTranslator):
             for length, rows in by_length.items()
             for n, result in zip(rows, self._begin([sources[n] for n in rows], length, min_length), strict=True)
         ]
-        found = {n: self._hypotheses(result.result(), len(sources[n])) for n, result in waiting}
+        found = {n: self._hypotheses(_result(result), len(sources[n])) for n, result in waiting}
         for n, hypotheses in found.items():
             if any(hypothesis.cut for hypothesis in hypotheses):
                 (result,) = self._begin([sources[n]], len(sources[n]), min_length, patience=2)
-                found[n] = self._hypotheses(result.result(), len(sources[n]))
+                found[n] = self._hypotheses(_result(result), len(sources[n]))
         return {n: _best_first(hypotheses) for n, hypotheses in found.items()}
 
     def _begin(self, sources: list[list[int]], length: int, min_length: int, patience: int = 1) -> list[Any]:
@@ -147,6 +159,8 @@ class CTranslate2Translator(LineTranslator):
         found = []
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
             ids = [self._ids[token] for token in tokens]
+            if BOS in ids or PAD in ids:
+                continue
             cut = len(ids) >= self._limit(length)
             log_prob = score * (len(ids) + (not cut)) ** self._penalty
             found.append(self._hypothesis(ids, log_prob, cut))
@@ -169,6 +183,14 @@ def _best_first(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
     """Rank the finished ones; those that were cut, if there are no others."""
     finished = [hypothesis for hypothesis in hypotheses if not hypothesis.cut]
     return sorted(finished or hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)
+
+
+def _result(waiting: Any) -> Any:
+    """Return what the engine found, once it has."""
+    try:
+        return waiting.result()
+    except (RuntimeError, ValueError, MemoryError) as error:  # a damaged folder shows only here
+        raise UserError(f"CTranslate2 cannot translate: {error}; export again, or use smaller batches") from error
 
 
 def _cores() -> int:

@@ -51,11 +51,14 @@ def export_ctranslate2(bundle: Bundle, folder: Path, quantization: str | None = 
         quantization: the engine's name for smaller weights, such as int8; None leaves them in float32.
 
     Raises:
-        UserError: the engine has no such architecture or positions, or is not installed.
+        UserError: the engine has no such architecture or positions, or is not installed, or the folder is in use or
+            cannot be written.
     """
     config = bundle.config
     if not isinstance(config, TransformerConfig):
         raise UserError(f"CTranslate2 has no {bundle.architecture}; of our models it runs only the transformer")
+    if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
+        raise UserError(f"{folder} is the folder you are in, or holds it, and would be replaced; give --output another")
     if folder.exists() and not (folder / DESCRIPTION).is_file():
         raise UserError(f"{folder} exists and is no exported folder; give --output a new one")
     if config.positions not in (Positions.sinusoidal, Positions.learned):
@@ -65,16 +68,19 @@ def export_ctranslate2(bundle: Bundle, folder: Path, quantization: str | None = 
     spec = _specification(bundle, config)
     spec.validate()
     spec.optimize(quantization=quantization)
-    with replaced_folder(folder) as fresh:
-        spec.save(str(fresh))
-        (fresh / TOKENIZER).write_bytes(bundle.tokenizer.model)
-        description = {
-            "format": FORMAT,
-            "preprocessing": dataclasses.asdict(bundle.preprocessing),
-            "search": dataclasses.asdict(bundle.search),
-            "max_positions": config.max_positions if config.positions is Positions.learned else None,
-        }
-        write_json(fresh / DESCRIPTION, description)
+    description = {
+        "format": FORMAT,
+        "preprocessing": dataclasses.asdict(bundle.preprocessing),
+        "search": dataclasses.asdict(bundle.search),
+        "max_positions": config.max_positions if config.positions is Positions.learned else None,
+    }
+    try:
+        with replaced_folder(folder) as fresh:
+            spec.save(str(fresh))
+            (fresh / TOKENIZER).write_bytes(bundle.tokenizer.model)
+            write_json(fresh / DESCRIPTION, description)
+    except OSError as error:
+        raise UserError(f"cannot write {folder} ({error.strerror}); what was there before is intact") from error
 
 
 def _specification(bundle: Bundle, config: TransformerConfig) -> Any:

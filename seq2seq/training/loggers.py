@@ -11,6 +11,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.loggers.logger import Logger
 
 from seq2seq.training.validation import Sample
+from seq2seq.whole_file import whole_file
 
 TRAIN = ("loss", "smoothed_loss", "learning_rate", "gradient_norm", "target_tokens_per_second")
 VALIDATION = ("loss", "perplexity", "bleu", "chrf")
@@ -39,12 +40,10 @@ class CsvLogger(Logger):
             whole = text[: text.rfind("\n") + 1]  # a full disk cuts the last row
             table = csv.DictReader(io.StringIO(whole, newline=""), COLUMNS)
             kept = [row for row in table if row["step"].isdigit() and int(row["step"]) <= step]
-            fresh = self._file.with_name(f".{self._file.name}.new")
-            with fresh.open("w", newline="", encoding="utf-8") as stream:
+            with whole_file(self._file) as fresh, fresh.open("w", newline="", encoding="utf-8") as stream:
                 writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore")
                 writer.writeheader()
                 writer.writerows(kept)
-            fresh.replace(self._file)
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from seq2seq.errors import UserError
 from seq2seq.models.interface import Seq2Seq
 from seq2seq.training.checkpoints import check_weights, is_resumable, load, without_prefix
 from seq2seq.training.lock import LOCK, is_locked, locked
+from seq2seq.whole_file import whole_file
 
 if TYPE_CHECKING:
     from seq2seq.config import TrainConfig
@@ -34,12 +35,12 @@ def open_run(config: "TrainConfig", may_rename: bool, held: ExitStack) -> Path:
     held.enter_context(locked(run))
     if config.resume is None:  # another process may have been faster
         _check_empty(run, (path for path in run.iterdir() if path.name != LOCK))
-    for left in (*run.glob("checkpoints/.*.tmp"), *run.glob("tests/*/.*.new")):  # by a process that was killed
-        left.unlink()
+    for pattern in ("checkpoints/.*.tmp", "tests/*/.*.new", ".*.new"):  # left by a process that was killed
+        for left in run.glob(pattern):
+            left.unlink()
     settings = yaml.safe_dump({**config.plain(), "resume": None}, sort_keys=False, allow_unicode=True)
-    fresh = run / ".config.yaml.new"
-    fresh.write_text(settings, encoding="utf-8")
-    fresh.replace(run / "config.yaml")
+    with whole_file(run / "config.yaml") as fresh:
+        fresh.write_text(settings, encoding="utf-8")
     return run
 
 
