@@ -111,17 +111,16 @@ def test_so_does_one_of_the_other_engine(tiny_bundle, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     command = [*COMMAND, "translate", str(tmp_path / "model"), "--engine", "ctranslate2", "-o", str(out / "text")]
-    process = subprocess.Popen([*command, "--line-buffered"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
-    assert process.stdin is not None
-    assert process.stderr is not None
-    process.stdin.write(b"one line\n")
-    deadline = time.monotonic() + 60
-    while not any(path.stat().st_size for path in out.iterdir()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.terminate()
-    assert process.wait(60) == 143
-    assert process.stderr.read() == b""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, "--line-buffered"], stdin=pipe, stderr=pipe, bufsize=0) as process:
+        process.stdin.write(b"one line\n")
+        deadline = time.monotonic() + 60
+        while not any(path.stat().st_size for path in out.iterdir()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(60) == 143
+        assert process.stderr.read() == b""
     assert list(out.iterdir()) == []
 
 

@@ -235,6 +235,7 @@ def test_leftovers_of_killed_processes_are_removed_when_the_run_goes_on(tmp_path
     run = tmp_path / "run"
     save({}, run / "checkpoints" / ".last.ckpt.123.tmp")
     (run / "tests" / "test" / ".hyp.txt.123.new").touch()
+    (run / ".config.yaml.123.new").touch()
     (run / ".bundle.123.new").mkdir()
     fit(replace(config, resume=config.run_dir))
     assert [path.name for path in run.rglob(".*")] == [".lock"]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from seq2seq.config import TrainConfig
 
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+# What a process that was killed leaves in the folder.
+_LEFT_OVERS = ("checkpoints/.*.tmp", "tests/*/.*.new", ".config.yaml.*.new", ".metrics.csv.*.new")
 
 
 def open_run(config: "TrainConfig", may_rename: bool, held: ExitStack) -> Path:
@@ -35,7 +37,7 @@ def open_run(config: "TrainConfig", may_rename: bool, held: ExitStack) -> Path:
     held.enter_context(locked(run))
     if config.resume is None:  # another process may have been faster
         _check_empty(run, (path for path in run.iterdir() if path.name != LOCK))
-    for pattern in ("checkpoints/.*.tmp", "tests/*/.*.new", ".*.new"):  # left by a process that was killed
+    for pattern in _LEFT_OVERS:
         for left in run.glob(pattern):
             left.unlink()
     settings = yaml.safe_dump({**config.plain(), "resume": None}, sort_keys=False, allow_unicode=True)
