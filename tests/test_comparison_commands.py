@@ -39,6 +39,17 @@ def test_a_run_is_compared_with_trivial_baselines(seq2seq, run):  # noqa: F811
     assert (code, out.splitlines()[0]) == (0, f"## Scores on test, {found['sentences']} sentences")
 
 
+def test_runs_of_one_label_and_seed_have_a_row_each_when_asked_for(seq2seq, run, tmp_path):  # noqa: F811
+    shutil.copytree(run, tmp_path / "again")
+    assert_refused(seq2seq("compare", run, tmp_path / "again"), "are both 'rnn' with seed 1: leave one out, or compare")
+    found = put_json(seq2seq("compare", run, tmp_path / "again", "--by-run", "--json"))
+    assert list(found["rows"]) == ["run", "again"]
+    (tmp_path / "other").mkdir()
+    shutil.copytree(run, tmp_path / "other" / "run")
+    found = put_json(seq2seq("compare", run, tmp_path / "other" / "run", "--by-run", "--json"))
+    assert list(found["rows"]) == [str(run), str(tmp_path / "other" / "run")]
+
+
 def test_a_prediction_is_judged(seq2seq, run, tmp_path):  # noqa: F811
     rungs = {"rnn": {"prediction": "learns little", "metric": "bleu", "at_most": 99, "trials": 3}}
     (tmp_path / "rungs.json").write_text(json.dumps(rungs), encoding="utf-8")

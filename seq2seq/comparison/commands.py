@@ -43,6 +43,9 @@ def compare(
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Add trivial translations: copy, word for word, nearest neighbour.")
     ] = False,
+    by_run: Annotated[
+        bool, typer.Option("--by-run", help="A row for each run, named by its folder, whatever label it has.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs: scores with intervals, lengths, budgets, cost. Seeds with one label make one row. Markdown."""
@@ -50,8 +53,9 @@ def compare(
     from seq2seq.comparison.compare import compare as compared
     from seq2seq.comparison.compare_text import comparison_text
     from seq2seq.comparison.predictions import read_rungs
+    from seq2seq.comparison.runs import by_folder
 
-    opened = _opened(runs)
+    opened = by_folder(_opened(runs)) if by_run else _opened(runs)
     found = compared(
         opened,
         test_set=test_set,

@@ -96,15 +96,24 @@ def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
             if other.seed == run.seed:
                 raise UserError(
                     f"{other.folder} and {run.folder} are both {run.label!r} with seed {run.seed}: leave one out, or "
-                    "give runs that differ a label= each"
+                    "compare them --by-run"
                 )
         if group and (name := _difference(group[0], run)):
             raise UserError(
-                f"{group[0].folder} and {run.folder} are both {run.label!r} but differ in {name}: give them a label= "
-                "each"
+                f"{group[0].folder} and {run.folder} are both {run.label!r} but differ in {name}: compare them "
+                "--by-run, or train with a label= each"
             )
         group.append(run)
     return groups
+
+
+def by_folder(runs: Sequence[Run]) -> list[Run]:
+    """Give each run its folder for a label: the name, or where two have the same, the whole path."""
+    names = [run.folder.resolve().name for run in runs]
+    return [
+        run._replace(label=name if names.count(name) == 1 else str(run.folder))
+        for run, name in zip(runs, names, strict=True)
+    ]
 
 
 def _difference(one: Run, other: Run) -> str | None:
