@@ -6,8 +6,8 @@ one tensor a layer: not one for all, which would not stay in the processor's cac
 which then multiplies up to twice as fast as torch's default. Read transformer.py first: what is computed is said there,
 and a law holds the two together.
 
-Shapes: N sentences, K beams, R = N*K rows, S source length, P tokens already consumed, L layers, H heads,
-D model size, d = D / H the size of a head, V vocabulary, O results of a product.
+Shapes: N sentences, K beams, R = N*K rows (R0 one step earlier), S source length, P tokens already consumed, L layers,
+H heads, D model size, d = D / H the size of a head, V vocabulary, O results of a product.
 """
 
 import math
