@@ -106,6 +106,20 @@ def test_what_ours_never_writes_is_left_out(tiny_bundle, tmp_path):
     assert any(len(found.alternatives) < 4 for found in theirs)  # so there was something to leave out
 
 
+def test_a_line_for_which_the_engine_finds_only_such_is_searched_again(tiny_bundle, tmp_path):
+    tiny_bundle.search = SearchConfig(beam_size=1)
+    src = torch.tensor([[*tiny_bundle.tokenizer.encode(PAIRS[0][0]), EOS]])
+    with torch.no_grad():
+        first = tiny_bundle.model(src, torch.tensor([src.shape[1]]), torch.tensor([[BOS]])).logits.argmax()
+        output = tiny_bundle.model.decoder.output
+        output.weight = torch.nn.Parameter(output.weight.clone())
+        output.weight[BOS] = output.weight[first] * 1.5  # more likely than the best word
+    export_ctranslate2(tiny_bundle, tmp_path / "model")
+    (ours,) = Translator.from_bundle(tiny_bundle).translate([PAIRS[0][0]])
+    (theirs,) = CTranslate2Translator.from_folder(tmp_path / "model").translate([PAIRS[0][0]])
+    assert theirs.text == ours.text != ""
+
+
 def test_no_translation_is_empty_and_the_others_keep_their_probabilities(tiny_bundle, tmp_path):
     with torch.no_grad():
         tiny_bundle.model.decoder.output.weight[EOS] *= -2  # now the model would say nothing to many lines

@@ -12,7 +12,7 @@ The engine's search follows the same rules as ours but for five, which are undon
 
 One is left: where ours keeps all that finish in the last step and ranks them, the engine keeps K. So the best is the
 same, and the last of an n-best list may be another. What it finds with a BOS or PAD, which ours never writes, is left
-out.
+out; if nothing else is found, it searches again without them (and gives their probability to the others).
 """
 
 import math
@@ -130,9 +130,20 @@ class CTranslate2Translator(LineTranslator):
             if any(hypothesis.cut for hypothesis in hypotheses):
                 (result,) = self._begin([sources[n]], len(sources[n]), min_length, patience=2)
                 found[n] = self._hypotheses(_result(result), len(sources[n]))
+            if not found[n]:
+                (result,) = self._begin([sources[n]], len(sources[n]), min_length, words_only=True)
+                found[n] = self._hypotheses(_result(result), len(sources[n]))
         return {n: _best_first(hypotheses) for n, hypotheses in found.items()}
 
-    def _begin(self, sources: list[list[int]], length: int, min_length: int, patience: int = 1) -> list[Any]:
+    def _begin(
+        self,
+        sources: list[list[int]],
+        length: int,
+        min_length: int,
+        *,
+        patience: int = 1,
+        words_only: bool = False,
+    ) -> list[Any]:
         """Start to search for the translations of sources of one length.
 
         A sentence ends when `patience` times the beam size have finished, and so many may be returned. One that comes
@@ -149,6 +160,7 @@ class CTranslate2Translator(LineTranslator):
             length_penalty=self._penalty,
             max_input_length=0,
             min_decoding_length=min_length,
+            suppress_sequences=[[self._names[i]] for i in (BOS, PAD)] if words_only else None,
             max_decoding_length=self._limit(length),
             return_scores=True,
         )
