@@ -26,8 +26,8 @@ class Trial(NamedTuple):
     corpus: str  # its fingerprint
 
 
-def tuned(conf: Path, ladder: str, label: str, name: str) -> Any:
-    """Return the value of an option in the best trial of a rung: the highest BLEU, then the lowest loss.
+def tuned(conf: Path, ladder: str, label: str, name: str, times: float = 1) -> Any:
+    """Return so many times an option's value in the best trial of a rung: the highest BLEU, then the lowest loss.
 
     Raises:
         UserError: not every point of the space has been tried, or not all on one corpus.
@@ -45,7 +45,7 @@ def tuned(conf: Path, ladder: str, label: str, name: str) -> Any:
     if len({trial.corpus for trial in trials}) > 1:
         raise UserError(f"{file} has trials of {label} on different corpora: delete it, and collect them again")
     best = max(trials, key=lambda trial: (trial.validation_bleu, -trial.validation_loss))
-    return getattr(best, name)
+    return times * getattr(best, name)
 
 
 def read_trials(file: Path) -> list[Trial]:

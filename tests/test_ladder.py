@@ -119,11 +119,27 @@ def test_of_multi30k_the_signs_of_four_rungs_are_predicted() -> None:
 WORDS = {"at_least": "at least", "at_most": "at most"}
 
 
-@pytest.mark.parametrize("experiment", sorted(path.stem for path in (CONF / "experiment").glob("ladder_*.yaml")))
+@pytest.mark.parametrize("experiment", ["ladder_grammar", "ladder_multi30k"])
 def test_a_ladder_runs_over_every_rung(experiment: str) -> None:
     file = yaml.safe_load((CONF / "experiment" / f"{experiment}.yaml").read_text("utf-8"))
-    if experiment != "ladder_grammar_long":  # which takes them from ladder_grammar
-        assert file["hydra"]["sweeper"]["params"]["rung"].split(",") == RUNGS
+    assert file["hydra"]["sweeper"]["params"]["rung"].split(",") == RUNGS
+
+
+@pytest.mark.parametrize("label", RUNGS)
+def test_the_long_ladder_has_eight_times_the_updates_at_a_quarter_of_the_tuned_rate(label: str) -> None:
+    short, long = (composed(f"experiment=ladder_grammar{kind}", f"rung={label}") for kind in ("", "_long"))
+    trainer = replace(short.trainer, max_steps=8 * short.trainer.max_steps, validate_every=800)
+    optim = replace(short.optim, lr=short.optim.lr / 4)
+    assert long == replace(short, trainer=trainer, optim=optim, run_dir=long.run_dir)
+
+
+def test_runs_on_less_text_differ_from_the_ladder_in_nothing_else() -> None:
+    short, less = (
+        composed(f"experiment=ladder_{kind}", "rung=2-bahdanau", "data.train_size=1000")
+        for kind in ("grammar", "data_size")
+    )
+    trainer = replace(short.trainer, max_epochs=100_000)  # the updates are fewer than that
+    assert less == replace(short, trainer=trainer, run_dir=less.run_dir)
 
 
 # ---- Tuning ----
@@ -150,6 +166,7 @@ def test_a_rung_takes_the_trial_of_the_highest_bleu_and_then_of_the_lowest_loss(
     write_trials(table, [*trials("x", 7.0, 9.0, 9.0), *trials("y", 9.5, 1.0, 2.0)])
     assert (tuned(conf, "toy", "x", "lr"), tuned(conf, "toy", "x", "warmup")) == (0.003, 103)
     assert tuned(conf, "toy", "y", "warmup") == 101
+    assert tuned(conf, "toy", "x", "lr", 0.5) == 0.0015
     assert read_trials(table)[3:] == trials("y", 9.5, 1.0, 2.0)
 
 
