@@ -175,7 +175,7 @@ def main() -> None:
     register(sweep_dir)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as they are
     exit_code, is_composed = 0, False
-    sweep, folders = Sweep(), set[Path]()
+    sweep, folders = Sweep(), dict[Path, set[int | None]]()  # folders of runs: their training pairs
 
     @hydra.main(config_path=str(CONF), config_name="train", version_base="1.3")
     def job(composed: Any) -> None:
@@ -192,11 +192,11 @@ def main() -> None:
             is_sweep = HydraConfig.get().mode is RunMode.MULTIRUN
             if is_sweep:
                 if config.score_tests:
-                    folders.add(Path(config.run_dir).parent)
+                    folders.setdefault(Path(config.run_dir).parent, set()).add(config.data.train_size)
                 complain(f"run {HydraConfig.get().job.num + 1} of {_runs_of_the_sweep()}: {config.run_dir}")
             # An experiment may ask for a sweep by itself: a run of it is none.
             arguments = [*HydraConfig.get().overrides.task, "hydra.mode=RUN"] if is_sweep else None
-            if config.go_on and config.resume is None and sweep.goes_on(config, _stored, arguments):
+            if config.go_on and config.resume is None and sweep.settle(config, _stored, arguments):
                 return
             from seq2seq.training.fit import fit  # here, since it takes seconds, and a wrong option should not
 
@@ -230,7 +230,8 @@ def main() -> None:
         (sweep_dir / "multirun.yaml").unlink()  # no run got as far as its own folder
         sweep_dir.rmdir()
     for folder in sorted(folders) if exit_code == 0 else ():
-        complain(f"the runs are in {folder}; next: seq2seq compare {shlex.quote(str(folder))}")
+        table = "compare" if len(folders[folder]) == 1 else "challenge data-size"
+        complain(f"the runs are in {folder}; next: seq2seq {table} {shlex.quote(str(folder))}")
     if exit_code > 2:
         leave(exit_code)
     sys.exit(exit_code)

@@ -87,12 +87,16 @@ class SentenceStatistics:
         """Return a corpus score for each row, in which sentence n counts as often as the row says.
 
         Args:
-            metric: bleu, chrf, as in `corpus_scores`, or exact_match.
+            metric: bleu, chrf, length_ratio or exact_match, as in `corpus_scores`.
             times: at least one sentence a row.
         """
         if metric == "exact_match":
             shares: NDArray[np.float64] = times @ self._matches / times.sum(axis=1)
             return shares
+        if metric == "length_ratio":
+            written, asked = (times @ self._counts["bleu"][:, :2]).T
+            ratios: NDArray[np.float64] = written / np.maximum(1, asked)
+            return ratios
         sums = (times @ self._counts[metric]).round().astype(np.int64).tolist()
         return np.array([self._metrics[metric]._compute_score_from_stats(row).score for row in sums])
 

@@ -1,6 +1,6 @@
 """Scores as text for the terminal, and tables in Markdown."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -77,14 +77,25 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def markdown_table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown, in columns for the terminal too; the rows' names stand in the first."""
+def markdown_table(head: Sequence[str], rows: Mapping[str, Sequence[str]], left: Collection[str] = ()) -> list[str]:
+    """Return the lines of a table in Markdown, in columns for the terminal too; the rows' names stand in the first.
+
+    Args:
+        head: names of columns.
+        rows: their cells.
+        left: names of columns whose cells begin below each other, as words do; those of others end so, as numbers do.
+    """
     lines = [["", *head], *([name, *cells] for name, cells in rows.items())]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head) + 1)]
+    is_left = [True, *(name in left for name in head)]
 
     def shown(cells: Iterable[str]) -> str:
-        first, *others = zip(cells, widths, strict=True)
-        return " | ".join([f"| {first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in others)]) + " |"
+        columns = zip(cells, widths, is_left, strict=True)
+        return (
+            "| "
+            + " | ".join(f"{cell:<{width}}" if left else f"{cell:>{width}}" for cell, width, left in columns)
+            + " |"
+        )
 
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    rule = ["-" * width if left else "-" * (width - 1) + ":" for width, left in zip(widths, is_left, strict=True)]
     return [shown(lines[0]), shown(rule), *map(shown, lines[1:])]

@@ -98,7 +98,7 @@ class Sweep:
     def __len__(self) -> int:
         return len(self.done) + len(self.before) + len(self.elsewhere) + len(self.failed)
 
-    def goes_on(
+    def settle(
         self,
         config: "TrainConfig",
         stored: Callable[[Path], "TrainConfig | None"],
@@ -161,11 +161,12 @@ class Sweep:
         """Return what became of the runs, a line for each kind, a line for each failure."""
         counts = [
             (f"{len(self.done)} finished now", True),
-            (f"{len(self.before)} were finished before", self.before),
+            (f"{len(self.before)} finished before", self.before),
             (f"{len(self.elsewhere)} left to another process ({', '.join(self.elsewhere)})", self.elsewhere),
             (f"{len(self.failed)} failed", self.failed),
         ]
-        lines = [f"{len(self)} runs: {', '.join(text for text, is_said in counts if is_said)}"]
+        runs = "1 run" if len(self) == 1 else f"{len(self)} runs"
+        lines = [f"{runs}: {', '.join(text for text, is_said in counts if is_said)}"]
         return "\n".join([*lines, *(f"failed: {run}: {reason}" for run, reason in self.failed.items())])
 
 

@@ -163,7 +163,30 @@ def test_the_runs_themselves_may_name_what_they_are_compared_with(two):
     rows = compare(two)["rows"]
     assert rows["worse"]["difference"]["to"] == "better"
     assert rows["better"]["difference"] is None
-    assert compare(two[:2])["rows"]["worse"]["difference"] is None  # the other is not in the table
+
+
+def test_what_is_compared_with_an_absent_row_is_said(two):
+    rungs = {
+        "better": Rung("absent", "worth 1", None, "bleu", at_least=1),
+        "misspelled": Rung(None, "worth 2", None, "bleu", at_least=2),
+        "worse": Rung(None, "gets some", None, "bleu", at_least=0),
+    }
+    found = compare(two, rungs=rungs)
+    assert found["rows"]["better"]["difference"] is None
+    assert found["predictions_not_measured"] == ["better", "misspelled"]
+    text = comparison_text(found)
+    assert "- better is compared with absent, of which there is no run here." in text
+    assert "1 of 1 held." in text
+    assert "Not measured, since runs are missing: better, misspelled." in text
+
+
+def test_settings_in_which_rows_differ_are_named(two):
+    assert compare(two)["rows_differ_in"] == []
+    two[2].settings["optim"]["lr"] = 0.2
+    two[2].metrics["corpus"] = "another"
+    found = compare(two)
+    assert found["rows_differ_in"] == ["optim.lr", "the prepared corpus"]
+    assert "have different values of: optim.lr, the prepared corpus." in comparison_text(found)
 
 
 def test_budgets_are_read_between_validations(two):
@@ -369,7 +392,7 @@ def test_the_tables_show_means_spreads_intervals_and_verdicts(two):
     assert "0 of 1 held." in text
     rungs = {"better": Rung("worse", "better by a third", None, "bleu", at_least=33)}
     assert " held, not sure |" in comparison_text(compare(two, rungs=rungs))
-    assert "Trained on an abacus, 1 CPU threads, wood." in text
+    assert "Trained on an abacus, 1 CPU thread, wood." in text
     assert differences[2] == "100.00"
 
 

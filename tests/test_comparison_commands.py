@@ -50,6 +50,31 @@ def test_runs_of_one_label_and_seed_have_a_row_each_when_asked_for(seq2seq, run,
     assert list(found["rows"]) == [str(run), str(tmp_path / "other" / "run")]
 
 
+def test_the_finished_runs_of_a_sweep_come_by_number_and_by_name(seq2seq, tmp_path, caplog):  # noqa: F811
+    sweep = tmp_path / "runs" / "sweep"
+    for name in ("b", "10-x", "a", "2-x-s2", "2-x-s1"):
+        write_run(sweep / name, name, REFERENCES)
+    for name in ("c", "d"):
+        (sweep / name).mkdir()
+        (sweep / name / "config.yaml").touch()
+    found = put_json(seq2seq("compare", sweep, "--json"))
+    assert list(found["rows"]) == ["a", "b", "2-x-s1", "2-x-s2", "10-x"]
+    assert f"{sweep}: left out, since they are not finished: c, d" in caplog.messages
+    assert_refused(seq2seq("challenge", "beams", sweep), f"{sweep} holds several runs, and this command is about")
+    assert_refused(seq2seq("compare", sweep.parent), f"name a sweep in it, such as {sweep}")
+
+
+def test_a_sweep_without_a_finished_run_is_refused(seq2seq, tmp_path):  # noqa: F811
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "config.yaml").touch()
+    assert_refused(seq2seq("compare", tmp_path), f"no run in {tmp_path} is finished yet")
+
+
+def test_words_are_asked_by_the_gold_alignment_of_the_one_run_in_a_folder(seq2seq, run, tmp_path):  # noqa: F811
+    (run / "tests" / "test" / "gold.align").write_text("0-0\n" * 20, encoding="utf-8")
+    assert_refused(seq2seq("challenge", "rare-words", tmp_path), "gold.tags")
+
+
 def test_a_prediction_is_judged(seq2seq, run, tmp_path):  # noqa: F811
     rungs = {"rnn": {"prediction": "learns little", "metric": "bleu", "at_most": 99, "trials": 3}}
     (tmp_path / "rungs.json").write_text(json.dumps(rungs), encoding="utf-8")

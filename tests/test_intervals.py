@@ -7,12 +7,24 @@ import pytest
 from test_comparison import REFERENCES, damaged, write_run
 
 from seq2seq.comparison.compare import compare, draw_means
+from seq2seq.comparison.predictions import Rung
 
 
 def test_the_interval_of_equal_translations_is_nothing(tmp_path):
     same = damaged(REFERENCES, 0.5)
     runs = [write_run(tmp_path / name, name, same) for name in ("one", "other")]
     assert compare(runs)["rows"]["other"]["difference"]["bleu"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_the_interval_does_not_depend_on_where_a_row_stands(tmp_path):
+    runs = [
+        write_run(tmp_path / f"{label}{seed}", label, damaged(REFERENCES, share, seed), seed=seed)
+        for label, share in (("one", 0.5), ("other", 0.4), ("third", 0.3))
+        for seed in (1, 2)
+    ]
+    rungs = {"third": Rung(compared_with="one")}
+    tables = (compare(runs, rungs=rungs), compare([*runs[4:], *runs[:2]], rungs=rungs))
+    assert tables[0]["rows"]["third"]["difference"] == tables[1]["rows"]["third"]["difference"]
 
 
 def test_the_interval_knows_that_seeds_differ(tmp_path):

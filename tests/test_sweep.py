@@ -111,17 +111,17 @@ def test_a_free_folder_is_not_locked(tmp_path: Path) -> None:
 
 def test_a_run_that_another_process_is_at_is_left_to_it(held_by_another: Path) -> None:
     sweep = Sweep()
-    assert sweep.goes_on(settings(held_by_another), lambda run: None, ["--no-such-command"])
-    assert sweep.summary() == f"1 runs: 0 finished now, 1 left to another process ({held_by_another})"
+    assert sweep.settle(settings(held_by_another), lambda run: None, ["--no-such-command"])
+    assert sweep.summary() == f"1 run: 0 finished now, 1 left to another process ({held_by_another})"
     assert sweep.exit_code == 0
 
 
 def test_failures_are_counted_and_decide_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = Sweep()
     config = settings(tmp_path / "run")
-    sweep.goes_on(config, lambda run: replace(config, seed=7), [])
+    sweep.settle(config, lambda run: replace(config, seed=7), [])
     assert sweep.exit_code == 2
-    sweep.goes_on(replace(config, run_dir="nowhere"), lambda run: None, ["experiment=none_such"])
+    sweep.settle(replace(config, run_dir="nowhere"), lambda run: None, ["experiment=none_such"])
     assert sweep.exit_code == 2
     sweep.fail("other", "killed by signal 9", 1)
     assert sweep.exit_code == 1
@@ -147,7 +147,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def counts(output: str) -> str:
-    return next(line for line in output.splitlines() if re.match(r"\d+ runs: ", line))
+    return next(line for line in output.splitlines() if re.match(r"\d+ runs?: ", line))
 
 
 def metrics_of(run: Path) -> dict[str, object]:
@@ -178,10 +178,12 @@ def test_a_signal_is_passed_on_to_the_run_and_ends_the_sweep(tmp_path: Path) -> 
 
 def test_the_runs_of_an_experiment_that_is_a_sweep_by_itself_are_none(tmp_path: Path) -> None:
     tiny = [setting for setting in TINY_LADDER[2:] if not setting.startswith(("trial", "data.train_size"))]
-    command = [*TRAIN, "experiment=data_size", *tiny, "data.train_size=200", "go_on=true", "run_dir=runs/d/200"]
-    process = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, timeout=120, check=False)
+    command = [*TRAIN, "experiment=data_size", *tiny, "data.train_size=200,300", "go_on=true"]
+    command.append("run_dir=runs/d/${data.train_size}")
+    process = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, timeout=240, check=False)
     assert process.returncode == 0, process.stderr
-    assert counts(process.stdout) == "1 runs: 1 finished now"
+    assert counts(process.stdout) == "2 runs: 2 finished now"
+    assert "the runs are in runs/d; next: seq2seq challenge data-size runs/d" in process.stderr
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
@@ -193,7 +195,7 @@ def test_processes_started_from_outside_are_refused(
     for name in variables[launcher]:
         monkeypatch.setenv(name, "2")
     with pytest.raises(UserError, match=f"go_on=true does not work under {launcher}"):
-        Sweep().goes_on(settings(tmp_path / "run"), lambda run: None, None)
+        Sweep().settle(settings(tmp_path / "run"), lambda run: None, None)
 
 
 @pytest.mark.slow
@@ -209,7 +211,7 @@ def test_two_sweeps_at_once_share_the_runs_and_a_third_finds_nothing_to_do(tmp_p
     third = start(tmp_path, *runs)
     output, _ = third.communicate(timeout=120)
     assert third.returncode == 0
-    assert counts(output) == "4 runs: 0 finished now, 4 were finished before"
+    assert counts(output) == "4 runs: 0 finished now, 4 finished before"
 
     folder = tmp_path / "runs" / "ladder_grammar"
     assert sorted(run.name for run in folder.iterdir()) == [
@@ -241,7 +243,7 @@ def test_a_killed_run_does_not_stop_the_others_and_the_same_command_goes_on_with
     output, errors = again.communicate(timeout=240)
     assert again.returncode == 0, errors
     assert errors.endswith("seq2seq: the runs are in runs/ladder_grammar; next: seq2seq compare runs/ladder_grammar\n")
-    assert counts(output) == "2 runs: 1 finished now, 1 were finished before"
+    assert counts(output) == "2 runs: 1 finished now, 1 finished before"
     assert [int(row["step"]) for row in rows(run) if row["validation/bleu"]] == list(range(2, 21, 2))
     # What is started over loses its log; what is gone on with keeps it.
     assert (run / "train.log").read_text("utf-8").count("training rnn on CPU") == 2

@@ -134,11 +134,9 @@ def lengths(text: ScoredText, *, lowercase: bool) -> dict[str, dict[str, float]]
     statistics = SentenceStatistics(text.hyp, text.ref, lowercase=lowercase)
     found = {}
     for name, chosen in by_source_length(text.src).items():
-        written, asked = (sum(len(side[n].split()) for n in chosen) for side in (text.hyp, text.ref))
         found[name] = {
             "sentences": len(chosen),
-            "bleu": statistics.score("bleu", chosen),
-            "length_ratio": written / max(1, asked),
+            **{metric: statistics.score(metric, chosen) for metric in ("bleu", "length_ratio")},
         }
     return found
 

@@ -69,7 +69,8 @@ def search_errors_text(found: Mapping[str, Any]) -> str:
     ]
     if known := found["empty_known"]:
         lines.append(
-            f"  the empty translation is the most probable of all: {share(found['empty_is_best'], known)} known"
+            f"  the empty translation is the most probable of all: {found['empty_is_best']} of the {known} for which "
+            "that is known"
         )
     if found["best_known"]:
         lines.append(

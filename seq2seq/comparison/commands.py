@@ -4,6 +4,7 @@ They are part of `seq2seq` (see cli.py); what each prints is text, or JSON with 
 """
 
 import json
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from seq2seq.signals import raise_interrupted
 if TYPE_CHECKING:
     from seq2seq.comparison.runs import Run, ScoredText
     from seq2seq.inference.translator import Translator
+
+logger = logging.getLogger(__name__)
 
 challenge = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask what a trained model finds hard.")
 
@@ -113,7 +116,7 @@ def beams(
     from seq2seq.comparison import challenges
     from seq2seq.comparison.challenges_text import beams_text
 
-    opened = _opened([run])[0]
+    opened = _open(run)
     text = _text(opened, test_set)
     sizes = beam_size or challenges.BEAM_SIZES
     found = challenges.beams(_translator(opened, device, None), text.src[:first], text.ref[:first], sizes)
@@ -136,7 +139,7 @@ def search_errors(
     from seq2seq.comparison import challenges
     from seq2seq.comparison.challenges_text import search_errors_text
 
-    opened = _opened([run])[0]
+    opened = _open(run)
     sources = _text(opened, test_set).src[:first]
     nodes = challenges.MAX_NODES if max_nodes is None else max_nodes
     found = challenges.search_errors(_translator(opened, device, beam_size), sources, max_nodes=nodes)
@@ -164,10 +167,10 @@ def rare_words(run: RunFolder, test_set: TestSet = None, as_json: AsJson = False
     from seq2seq.comparison.challenges_text import rare_words_text
     from seq2seq.data.gold import read_gold
 
-    opened = _opened([run])[0]
+    opened = _open(run)
     name = _name(opened, test_set)
     text = _text(opened, name)
-    gold = read_gold(run / "tests" / name, len(text.src))
+    gold = read_gold(opened.folder / "tests" / name, len(text.src))
     found = challenges.rare_words(text, _training_pairs(opened), None if gold is None else gold.alignments)
     _put(found if as_json else rare_words_text(found))
 
@@ -187,6 +190,13 @@ def data_size(runs: RunFolders, test_set: TestSet = None, as_json: AsJson = Fals
 # ---- Parts of commands ----
 
 
+def _open(folder: Path) -> "Run":
+    """Open the one run that a command is about."""
+    if (folder / "config.yaml").is_file() or len(_runs_in(folder)) == 1:
+        return _opened([folder])[0]
+    raise UserError(f"{folder} holds several runs, and this command is about one: name its folder")
+
+
 def _opened(folders: Sequence[Path]) -> "list[Run]":
     from seq2seq.comparison.runs import open_run
     from seq2seq.training.config_file import read_settings
@@ -197,13 +207,22 @@ def _opened(folders: Sequence[Path]) -> "list[Run]":
 
 
 def _runs_in(folder: Path) -> list[Path]:
-    """Return the folder, if it is a run's, else the runs in it, as a sweep leaves them: the second before the tenth."""
+    """Return the folder if it is a run's, else the finished runs in it, by the number in front, then by name."""
     if (folder / "config.yaml").is_file():
         return [folder]
-    inside = [path.parent for path in folder.glob("*/config.yaml")]
+    all_inside = [path.parent for path in folder.glob("*/config.yaml")]
+    if not all_inside:
+        sweeps = sorted({str(path.parents[1]) for path in folder.glob("*/*/config.yaml")})
+        hint = f"; name a sweep in it, such as {sweeps[-1]}" if sweeps else ""
+        raise UserError(f"{folder} is not the folder of a run, nor of a sweep: there is no config.yaml in it{hint}")
+    inside = [path for path in all_inside if (path / "bundle" / "metrics.json").is_file()]
     if not inside:
-        raise UserError(f"{folder} is not the folder of a run, nor of a sweep: there is no config.yaml in it")
-    return sorted(inside, key=lambda path: [int(part) if part.isdigit() else 0 for part in path.name.split("-")[:1]])
+        raise UserError(f"no run in {folder} is finished yet")
+    if unfinished := sorted(path.name for path in all_inside if path not in inside):
+        logger.warning("%s: left out, since they are not finished: %s", folder, ", ".join(unfinished))
+    return sorted(
+        inside, key=lambda path: (int(first) if (first := path.name.split("-")[0]).isdigit() else 0, path.name)
+    )
 
 
 def _name(run: "Run", test_set: str | None) -> str:

@@ -1,7 +1,7 @@
 """Runs side by side: what each label's seeds came to, and how sure the difference to another label is.
 
 A difference has a 95 % interval by the bootstrap (Koehn 2004, "Statistical Significance Tests for Machine Translation
-Evaluation"): in each of 1,000 resamples, the same sentences are drawn for all, with replacement, and the corpus score
+Evaluation"): in each of 10,000 resamples, the same sentences are drawn for all, with replacement, and the corpus score
 of a label is the mean over its seeds. Another seed would have given other translations, so the mean is drawn too: from
 Student's t distribution around it, as for the mean of few normal numbers (see `draw_means`). One seed cannot show what
 another would do: then the interval speaks of the sentences alone.
@@ -10,6 +10,7 @@ Shapes: N sentences, R resamples.
 """
 
 import logging
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -25,6 +26,7 @@ from seq2seq.comparison.runs import (
     ScoredText,
     by_label,
     check_same_text,
+    differing_settings,
     read_curve,
     read_speeds,
     read_test,
@@ -35,10 +37,11 @@ from seq2seq.evaluation import SentenceStatistics, by_source_length, corpus_scor
 
 logger = logging.getLogger(__name__)
 
-RESAMPLES = 1000
+RESAMPLES = 10_000
 _HIGHEST = {"bleu": 100.0, "chrf": 100.0, "exact_match": 1.0}
 SCORES = tuple(_HIGHEST)
 _SEED = 0
+_AT_A_TIME = 1000  # resamples scored at once: their counts of sentences are float64
 
 
 def compare(
@@ -88,13 +91,18 @@ def compare(
             "equal_tokens": _read_at(group, curves, lambda point: point.target_tokens, tokens),
             "equal_minutes": _read_at(group, curves, lambda point: point.minutes, minutes),
             "convergence": _convergence([curves[run.folder] for run in group]),
-            "difference": None if other is None else {"to": other, **sets.differences(label, other, name)},
+            "compared_with": other,
+            "difference": {"to": other, **sets.differences(label, other, name)} if other in groups else None,
             "trials": rung and rung.trials,
         }
+    not_measured = []
     for label, rung in (rungs or {}).items():
-        is_measured = label in groups and (rung.compared_with is None or rung.compared_with in groups)
-        if is_measured and rung.prediction is not None:
+        if rung.prediction is None:
+            continue
+        if label in groups and (rung.compared_with is None or rung.compared_with in groups):
             rows[label]["prediction"] = judged(rung, sets, label, name)
+        else:
+            not_measured.append(label)
     return {
         "test_set": name,
         "test_set_sha256": sets.text(name).sha256,
@@ -104,6 +112,8 @@ def compare(
         "equal_tokens": tokens,
         "equal_minutes": minutes,
         "rows": rows,
+        "rows_differ_in": differing_settings([group[0] for group in groups.values()]),
+        "predictions_not_measured": not_measured,
         "baselines": {
             label: _baseline(label, translate, sets.text(name), lengths, runs[0].lowercase)
             for label, translate in (baselines or {}).items()
@@ -112,7 +122,7 @@ def compare(
 
 
 def _compared_with(groups: Mapping[str, Sequence[Run]], rungs: Mapping[str, Rung]) -> dict[str, str | None]:
-    """Return which label each is compared with: the one that `rungs` or the run's settings name, if it is there.
+    """Return which label each is compared with: the one that `rungs` or the run's settings name, be it there or not.
 
     Where nobody names any, it is the one before.
     """
@@ -120,9 +130,7 @@ def _compared_with(groups: Mapping[str, Sequence[Run]], rungs: Mapping[str, Rung
         label: (label in rungs and rungs[label].compared_with) or group[0].settings.get("compared_with") or None
         for label, group in groups.items()
     }
-    if not any(named.values()):
-        return dict(zip(groups, [None, *groups], strict=False))
-    return {label: other if other in groups else None for label, other in named.items()}
+    return named if any(named.values()) else dict(zip(groups, [None, *groups], strict=False))
 
 
 def _first_set(run: Run) -> str:
@@ -138,6 +146,7 @@ class _Sets:
         self._groups = groups
         self._texts: dict[str, ScoredText] = {}
         self._statistics: dict[tuple[str, str], list[SentenceStatistics]] = {}
+        self._times: dict[str, NDArray[np.uint16]] = {}
         self._resampled: dict[tuple[str, str, str], NDArray[np.float64]] = {}
 
     def text(self, name: str) -> ScoredText:
@@ -194,12 +203,23 @@ class _Sets:
         """Return the score of each resample: (R,). The sentences are the same for all labels, the seeds their own."""
         if (label, name, metric) not in self._resampled:
             seeds = self.statistics(label, name)
-            count = seeds[0].sentences
-            times = np.random.default_rng(_SEED).multinomial(count, [1 / count] * count, RESAMPLES).astype(np.float64)
-            scores = np.stack([one.scores(metric, times) for one in seeds], axis=1)  # (R, seeds)
-            rng = np.random.default_rng([_SEED, 1 + list(self._groups).index(label)])  # of its own for each label
+            parts = np.split(self._draws(name, seeds[0].sentences), RESAMPLES // _AT_A_TIME)
+            scores = np.concatenate(
+                [
+                    np.stack([one.scores(metric, times) for one in seeds], axis=1)  # (R / parts, seeds)
+                    for times in (part.astype(np.float64) for part in parts)
+                ]
+            )
+            rng = np.random.default_rng([_SEED, zlib.crc32(label.encode())])  # the same in every table
             self._resampled[label, name, metric] = draw_means(scores, _HIGHEST[metric], rng)
         return self._resampled[label, name, metric]
+
+    def _draws(self, name: str, sentences: int) -> NDArray[np.uint16]:
+        """Return how many times each resample has each sentence of a set: (R, N)."""
+        if name not in self._times:
+            rng = np.random.default_rng(_SEED)
+            self._times[name] = rng.multinomial(sentences, [1 / sentences] * sentences, RESAMPLES).astype(np.uint16)
+        return self._times[name]
 
 
 def draw_means(scores: NDArray[np.float64], highest: float, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -17,9 +17,9 @@ def comparison_text(found: Mapping[str, Any]) -> str:
         *_differences(found),
         *_lengths(found),
         *_budgets(found),
-        *_cost(rows),
+        *_cost(found),
         *_test_sets(rows),
-        *_predictions(rows),
+        *_predictions(found),
     ]
     return "\n".join(parts) + "\n"
 
@@ -56,9 +56,10 @@ def _scores(found: Mapping[str, Any]) -> list[str]:
         "",
         *markdown_table(head, table),
         "",
-        "Mean over seeds ± standard deviation. length: words, translations to references. cut: stopped by the length "
-        "limit. looping: the same 1 to 8 tokens four times in a row. AER: alignment error rate of attention at step t "
-        "and after it. validation loss: cross entropy per target token, without label smoothing.",
+        "Mean over seeds ± standard deviation. length: words and punctuation marks, translations to references. cut: "
+        "stopped by the length limit. looping: the same 1 to 8 tokens four times in a row. AER: alignment error rate "
+        "of attention at step t and after it. validation loss: cross entropy per target token, without label "
+        "smoothing.",
         "",
     ]
 
@@ -68,12 +69,20 @@ def _differences(found: Mapping[str, Any]) -> list[str]:
         scales = {"exact_match": 100}
         return [difference["to"], *(_interval(difference[name], scales.get(name, 1)) for name in _SCORES)]
 
-    table = {label: cells(row["difference"]) for label, row in found["rows"].items() if row["difference"]}
-    if not table:
+    rows = found["rows"]
+    table = {label: cells(row["difference"]) for label, row in rows.items() if row["difference"]}
+    absent = [
+        f"- {label} is compared with {row['compared_with']}, of which there is no run here."
+        for label, row in rows.items()
+        if row["compared_with"] and not row["difference"]
+    ]
+    if not table and not absent:
         return []
+    heading = ["## Differences", "", *([*absent, ""] if absent else [])]
+    if not table:
+        return heading
     return [
-        "## Differences",
-        "",
+        *heading,
         *markdown_table(("to", *_SCORES.values()), table),
         "",
         f"With 95 % intervals: {found['resamples']} resamples of the sentences (the same for both), and Student's t "
@@ -96,12 +105,14 @@ def _budgets(found: Mapping[str, Any]) -> list[str]:
         return [
             *(_mean(row["equal_tokens"], 2), _mean(row["equal_minutes"], 2), _mean(end["best_bleu"], 2)),
             *(_mean(end["target_tokens"], 2, 1e-6), _mean(end["minutes"], 1), _mean(end["rise_in_last_quarter"], 2)),
+            _mean(row["flops_per_target_token"], 2, 1e-6),
         ]
 
     head = (
         f"at {found['equal_tokens'] / 1e6:.2f} M target tokens",
         f"at {found['equal_minutes']:.1f} minutes",
         *("best", "M target tokens until then", "minutes until then", "rise in the last quarter"),
+        "MFLOP a target token",
     )
     return [
         "## Validation BLEU for equal budgets",
@@ -109,13 +120,16 @@ def _budgets(found: Mapping[str, Any]) -> list[str]:
         *markdown_table(head, {label: cells(row) for label, row in found["rows"].items()}),
         "",
         "Greedy translations; between two validations a straight line; the budgets are the largest that every run had. "
-        "The learning rate falls towards the end of a run, so a longer one is not at its best there. The rise in the "
-        "last quarter of the tokens says how far from convergence a run ended.",
+        "Where the learning rate falls towards the end of a run, one that is not at its end there is not at its best, "
+        "and BLEU rises in the last quarter of the tokens though nothing more is learned: a run has converged where "
+        "training longer gives no more. MFLOP: forward and backward.",
         "",
     ]
 
 
-def _cost(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _cost(found: Mapping[str, Any]) -> list[str]:
+    rows = found["rows"]
+
     def cells(row: Mapping[str, Any]) -> list[str]:
         return [
             *(_millions(row["parameters"]), _millions(row["parameters_non_embedding"])),
@@ -144,11 +158,14 @@ def _cost(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         "",
         *hardware,
         "",
+        f"Settings that rows share and have different values of: {', '.join(found['rows_differ_in']) or 'none'}.",
+        "",
     ]
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
-    return f"{', '.join(machine['gpus']) or machine['cpu']}, {machine['threads']} CPU threads, {machine['system']}"
+    threads = f"{machine['threads']} CPU thread{'' if machine['threads'] == 1 else 's'}"
+    return f"{', '.join(machine['gpus']) or machine['cpu']}, {threads}, {machine['system']}"
 
 
 def _test_sets(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -165,9 +182,10 @@ def _test_sets(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return ["## All test sets: BLEU / exact match in %", "", *markdown_table(list(rows), table), ""]
 
 
-def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    judged = {label: row["prediction"] for label, row in rows.items() if "prediction" in row}
-    if not judged:
+def _predictions(found: Mapping[str, Any]) -> list[str]:
+    judged = {label: row["prediction"] for label, row in found["rows"].items() if "prediction" in row}
+    absent = found["predictions_not_measured"]
+    if not judged and not absent:
         return []
 
     def cells(it: Mapping[str, Any]) -> list[str]:
@@ -185,9 +203,10 @@ def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [
         "## Predictions",
         "",
-        *markdown_table(head, table),
+        *markdown_table(head, table, left=("prediction", "measure", "predicted", "")),
         "",
         f"{held} of {len(judged)} held. Not sure: another verdict lies within the 95 % interval.",
+        *(["", f"Not measured, since runs are missing: {', '.join(absent)}."] if absent else []),
         "",
     ]
 

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,14 +119,26 @@ def by_folder(runs: Sequence[Run]) -> list[Run]:
 
 def _difference(one: Run, other: Run) -> str | None:
     """Return the name of a setting, not among those that may differ, that the two do not share."""
+    return next(iter(_differences(one, other)), None)
+
+
+def _differences(one: Run, other: Run) -> list[str]:
+    """Return the names of all such settings."""
+    found = []
     formats = [run.metrics.get("precision") for run in (one, other)]  # what `auto` came to; older runs do not say
     if None not in formats and formats[0] != formats[1]:
-        return f"the number format of training ({formats[0]} and {formats[1]})"
+        found.append(f"the number format of training ({formats[0]} and {formats[1]})")
     first, second = (dict(_flat("", run.settings)) for run in (one, other))
-    for name in sorted(first.keys() & second.keys()):  # an older run lacks options that came later
-        if first[name] != second[name] and not name.startswith(_MAY_DIFFER):
-            return name
-    return None
+    shared = sorted(first.keys() & second.keys())  # an older run lacks options that came later
+    return found + [name for name in shared if first[name] != second[name] and not name.startswith(_MAY_DIFFER)]
+
+
+def differing_settings(runs: Sequence[Run]) -> list[str]:
+    """Return the names of the settings that any two of the runs both have, and not the same: is a comparison fair?"""
+    found = {name for one, other in combinations(runs, 2) for name in _differences(one, other)}
+    if len({run.metrics.get("corpus") for run in runs}) > 1:
+        found.add("the prepared corpus")
+    return sorted(found - {"choices.model", "compared_with"})
 
 
 def _flat(prefix: str, value: Any) -> list[tuple[str, Any]]:

@@ -232,7 +232,10 @@ def read_bytes(path: Path) -> bytes:
 
 def _unreadable(path: Path, error: OSError) -> UserError:
     reason = error.strerror or "it is not there"
-    return UserError(f"{path} cannot be read: {reason}; copy the whole bundle again")
+    way_out = "copy the whole bundle again"
+    if isinstance(error, FileNotFoundError):
+        way_out += "; if it is a packed run, it has no weights: train it"
+    return UserError(f"{path} cannot be read: {reason}; {way_out}")
 
 
 def read_json(path: Path) -> dict[str, Any]:
