@@ -9,10 +9,10 @@ import argparse
 import sys
 from pathlib import Path
 
-import yaml
-
 from seq2seq.config import CONF
-from seq2seq.trials import read_trials, trial_of, write_trials
+from seq2seq.errors import UserError
+from seq2seq.training.config_file import read_settings
+from seq2seq.trials import Trial, read_trials, trial_of, write_trials
 
 
 def main() -> None:
@@ -24,13 +24,31 @@ def main() -> None:
     arguments = parser.parse_args()
     runs = arguments.runs or Path("runs") / f"trials_{arguments.ladder}"
     table = arguments.table or CONF / "experiment" / f"trials_{arguments.ladder}.csv"
-    found = {trial[:5]: trial for trial in read_trials(table)}
-    for metrics in sorted(runs.glob("*/bundle/metrics.json")):
-        settings = yaml.safe_load((metrics.parents[1] / "config.yaml").read_text(encoding="utf-8"))
-        trial = trial_of(settings, metrics)
-        found[trial[:5]] = trial
-    write_trials(table, (found[key] for key in sorted(found)))
+    try:
+        found = collect(runs, table)
+    except UserError as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    except OSError as error:
+        parser.exit(2, f"{parser.prog}: error: cannot write {table}: {error.strerror}\n")
     sys.stdout.write(f"{len(found)} trials in {table}\n")
+
+
+def collect(runs: Path, table: Path) -> list[Trial]:
+    """Add the finished trials in a folder to a table; return all that are in it now."""
+    finished = sorted(runs.glob("*/bundle/metrics.json"))
+    if not finished:
+        raise UserError(f"there is no finished trial in {runs}")
+    found = {trial[:5]: trial for trial in read_trials(table)}
+    of_run: dict[tuple[object, ...], Path] = {}
+    for metrics in finished:
+        run = metrics.parents[1]
+        trial = trial_of(read_settings(run / "config.yaml"), metrics)
+        if (other := of_run.setdefault(trial[:5], run)) != run:
+            raise UserError(f"{other} and {run} are the same trial: leave one out")
+        found[trial[:5]] = trial
+    trials = [found[key] for key in sorted(found)]
+    write_trials(table, trials)
+    return trials
 
 
 if __name__ == "__main__":

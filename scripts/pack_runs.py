@@ -2,8 +2,9 @@
 
 python scripts/pack_runs.py runs/ladder_grammar docs/ladder/grammar.tar.xz
 
-Unpacked (mkdir -p runs/ladder_grammar; tar -xf docs/ladder/grammar.tar.xz -C runs/ladder_grammar), the runs can be
-compared, and their sweep goes on with those that are not among them.
+Unpacked (mkdir -p runs/published/grammar; tar -xf docs/ladder/grammar.tar.xz -C runs/published/grammar), the runs can
+be compared. Unpacked where their sweep writes, runs/ladder_grammar, they count as finished: it trains those that are
+not among them.
 """
 
 import argparse
@@ -25,7 +26,14 @@ def main() -> None:
     runs = [metrics.parents[1] for metrics in sorted(arguments.sweep.glob("*/bundle/metrics.json"))]
     if not runs:
         parser.error(f"there is no finished run in {arguments.sweep}")
-    pack(runs, arguments.archive)
+    if not arguments.archive.name.endswith(".tar.xz"):
+        parser.error(f"{arguments.archive} does not end in .tar.xz")
+    if links := [path for run in runs for path in run.rglob("*") if path.is_symlink()]:
+        parser.error(f"{links[0]} is a link: what it leads to may not be meant for others; take it out")
+    try:
+        pack(runs, arguments.archive)
+    except OSError as error:
+        parser.error(f"cannot write {arguments.archive}: {error.strerror}")
     sys.stdout.write(f"{len(runs)} runs in {arguments.archive}, {arguments.archive.stat().st_size:,} bytes\n")
 
 

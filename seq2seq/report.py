@@ -52,7 +52,7 @@ def _error_rates(alignment: Mapping[str, Any] | None) -> list[str]:
 
 def _alignment(heads: Mapping[str, Any] | None) -> list[str]:
     if heads is None:
-        return ["AER: the alignment error rate, 0 is best; no attention of this model was chosen to read words from"]
+        return ["AER: the alignment error rate, 0 is best; this model has no attention, or none was chosen"]
     read = "; ".join(f"{_STEPS[step]}: layer {layer}, head {head}" for step, (layer, head) in heads.items())
     return ["AER: the alignment error rate of attention, 0 is best", f"  read at {read} (counted from 0)"]
 
@@ -86,6 +86,7 @@ def markdown_table(head: Sequence[str], rows: Mapping[str, Sequence[str]], left:
         left: names of columns whose cells begin below each other, as words do; those of others end so, as numbers do.
     """
     lines = [["", *head], *([name, *cells] for name, cells in rows.items())]
+    lines = [[_in_a_cell(cell) for cell in line] for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head) + 1)]
     is_left = [True, *(name in left for name in head)]
 
@@ -99,3 +100,9 @@ def markdown_table(head: Sequence[str], rows: Mapping[str, Sequence[str]], left:
 
     rule = ["-" * width if left else "-" * (width - 1) + ":" for width, left in zip(widths, is_left, strict=True)]
     return [shown(lines[0]), shown(rule), *map(shown, lines[1:])]
+
+
+def _in_a_cell(text: str) -> str:
+    """Return text that neither ends the cell nor the line, nor tells the terminal anything."""
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    return shown.replace("|", "\\|")

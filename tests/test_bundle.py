@@ -275,6 +275,12 @@ def test_weights_with_one_changed_byte_are_refused(folder):
     assert "is damaged, or of another run; copy the whole bundle again" in refusal(folder)
 
 
+def test_of_a_packed_run_it_is_said_that_it_has_no_weights(folder):
+    (folder / "weights.safetensors").unlink()
+    (folder / "tokenizer.model").unlink()
+    assert refusal(folder).endswith("copy the whole bundle again; if it is a packed run, it has no weights: train it")
+
+
 def test_weights_of_another_type_are_refused(folder):
     path = folder / "weights.safetensors"
     save_file({name: tensor.half() for name, tensor in load_file(path).items()}, path)

@@ -3,9 +3,8 @@
 import json
 import re
 import runpy
-import subprocess
+import shutil
 import sys
-import tarfile
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -24,7 +23,7 @@ from seq2seq.models import build_model
 from seq2seq.models.transformer import TransformerConfig
 from seq2seq.training.finish import count_parameters, try_length_penalties
 from seq2seq.training.fit import fit
-from seq2seq.trials import Trial, read_trials, tuned, write_trials
+from seq2seq.trials import Trial, read_trials, space, tuned, write_trials
 
 RUNGS = sorted(path.stem for path in (CONF / "rung").glob("*.yaml"))
 POINTS = sorted(path.stem for path in (CONF / "trial").glob("*.yaml"))
@@ -156,8 +155,9 @@ def trials(label: str, *bleu: float) -> list[Trial]:
 def conf(tmp_path: Path) -> Path:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "trial").mkdir()
-    for name in "abc":
-        (tmp_path / "trial" / f"{name}.yaml").touch()
+    for number, name in enumerate("abc", start=1):
+        point = {"optim": {"lr": 0.001 * number, "warmup": 100 + number}, "model": {"dropout": 0.1}}
+        (tmp_path / "trial" / f"{name}.yaml").write_text(yaml.safe_dump(point), encoding="utf-8")
     return tmp_path
 
 
@@ -190,6 +190,29 @@ def test_trials_on_two_corpora_do_not_tune_a_rung(conf: Path) -> None:
         tuned(conf, "toy", "x", "lr")
 
 
+def test_trials_of_different_lengths_do_not_tune_a_rung(conf: Path) -> None:
+    one, *others = trials("x", 7.0, 9.0, 8.0)
+    write_trials(conf / "experiment" / "trials_toy.csv", [one._replace(updates=1600), *others])
+    with pytest.raises(UserError, match="has trials of x of different numbers of updates: delete it"):
+        tuned(conf, "toy", "x", "lr")
+
+
+def test_a_trial_outside_the_space_does_not_count(conf: Path) -> None:
+    one, *others = trials("x", 7.0, 9.0, 8.0)
+    table = conf / "experiment" / "trials_toy.csv"
+    write_trials(table, [one._replace(lr=0.5, validation_bleu=99.0), *others])
+    with pytest.raises(UserError, match="has 2 of 3 trials"):
+        tuned(conf, "toy", "x", "lr")
+    write_trials(table, [one._replace(lr=0.5, validation_bleu=99.0), one, *others])
+    assert tuned(conf, "toy", "x", "lr") == 0.002
+
+
+def test_a_trial_whose_score_is_no_number_is_refused(tmp_path: Path) -> None:
+    write_trials(tmp_path / "t.csv", [trials("x", float("nan"))[0]])
+    with pytest.raises(UserError, match=r"t\.csv holds a number that is none"):
+        read_trials(tmp_path / "t.csv")
+
+
 def test_one_point_tried_twice_is_one_trial(conf: Path) -> None:
     table = conf / "experiment" / "trials_toy.csv"
     one, other, _ = trials("x", 7.0, 9.0, 8.0)
@@ -208,7 +231,9 @@ def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_every_rung_has_had_as_many_trials_as_every_other(ladder: str) -> None:
     done = read_trials(CONF / "experiment" / f"trials_{ladder}.csv")
     numbers = {label: sum(trial.label == label for trial in done) for label in RUNGS}
-    assert set(numbers.values()) in ({0}, {len(POINTS)})
+    assert set(numbers.values()) == {len(POINTS)}
+    for label in RUNGS:
+        assert {trial.point for trial in done if trial.label == label} == space(CONF)
 
 
 def test_a_rung_that_is_not_tuned_is_one_line(
@@ -220,7 +245,9 @@ def test_a_rung_that_is_not_tuned_is_one_line(
     assert errors.count("\n") == 1
 
 
-def test_trials_are_collected_from_their_runs_into_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_are_collected_from_their_runs_into_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = replace(tiny_settings(tmp_path, "runs/one"), label="7-transformer", score_tests=False)
     fit(config)
     table = tmp_path / "table.csv"
@@ -237,19 +264,23 @@ def test_trials_are_collected_from_their_runs_into_one_table(tmp_path: Path, mon
     assert (metrics["test"], metrics["tests"]) == (None, {})  # a trial has seen no test set
     assert not (tmp_path / "runs" / "one" / "tests").exists()
 
+    def refused(runs: str = "runs", table: Path = table) -> str:
+        monkeypatch.setattr(sys, "argv", [script, "grammar", "--table", str(table), "--runs", str(tmp_path / runs)])
+        with pytest.raises(SystemExit) as exit_code:
+            runpy.run_path(script, run_name="__main__")
+        out, errors = capsys.readouterr()
+        assert (exit_code.value.code, out, errors.count("\n")) == (2, "", 1)
+        return errors
 
-# ---- What came out ----
-
-
-@pytest.mark.slow
-def test_the_published_table_is_made_from_the_published_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with tarfile.open(ROOT / "docs/ladder/grammar.tar.xz") as archive:
-        archive.extractall("runs/ladder_grammar", filter="data")
-    rungs = str(ROOT / "docs/ladder/rungs.json")
-    command = [sys.executable, "-m", "seq2seq", "compare", "runs/ladder_grammar", "--rungs", rungs, "--baselines"]
-    made = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert made.stdout == (ROOT / "docs/ladder/grammar.md").read_text("utf-8")
+    capsys.readouterr()
+    before = table.read_text("utf-8")
+    assert f"there is no finished trial in {tmp_path / 'nowhere'}" in refused("nowhere")
+    assert f"cannot write {tmp_path / 'nowhere' / 't.csv'}" in refused(table=tmp_path / "nowhere" / "t.csv")
+    shutil.copytree(tmp_path / "runs" / "one", tmp_path / "runs" / "two")
+    assert f"{tmp_path / 'runs' / 'two'} are the same trial: leave one out" in refused()
+    (tmp_path / "runs" / "two" / "bundle" / "metrics.json").write_text('{"label": null}', encoding="utf-8")
+    assert "metrics.json or the config.yaml of its run is damaged" in refused()
+    assert table.read_text("utf-8") == before
 
 
 # ---- The length penalty ----

@@ -84,3 +84,17 @@ def test_a_folder_without_a_finished_run_is_one_line_and_no_archive(pack, tmp_pa
         pack(tmp_path, tmp_path / "a.tar.xz")
     assert f"there is no finished run in {tmp_path}" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_packed_is_named_and_no_archive_is_left(sweep, pack, tmp_path, capsys):
+    def refused(folder, archive):
+        with pytest.raises(SystemExit, match="2"):
+            pack(folder, tmp_path / archive)
+        return capsys.readouterr().err
+
+    assert "o.zip does not end in .tar.xz" in refused(sweep, "o.zip")
+    assert f"cannot write {tmp_path / 'nowhere' / 'a.tar.xz'}: No such file" in refused(sweep, "nowhere/a.tar.xz")
+    copy = shutil.copytree(sweep, tmp_path / "copy")
+    (copy / "a-s1" / "tests" / "more").symlink_to(tmp_path)
+    assert f"{copy / 'a-s1' / 'tests' / 'more'} is a link" in refused(copy, "a.tar.xz")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]

@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -29,6 +30,12 @@ def test_rungs_are_read_by_label(tmp_path):
         ({"a": {"trials": True}}, "trials is True, which is not of its kind"),
         ({"a": {"prediction": "x", "metric": "bleu"}}, "needs metric, and at_least or at_most"),
         ({"a": {"prediction": "x", "at_most": 1}}, "needs metric, and at_least or at_most"),
+        ({"a": {"metric": "bleu", "at_most": 1}}, "at_least and at_most need a prediction"),
+        ({"a": {"prediction": "x", "metric": "bleu", "at_most": 10**400}}, "must be numbers from -1000 to 1000"),
+        ({"a": {"prediction": "x", "metric": "bleu", "at_most": math.nan}}, "must be numbers from -1000 to 1000"),
+        ({"a": {"prediction": "x", "metric": "bleu", "at_least": 2, "at_most": 1}}, "at_least is more than at_most"),
+        ({"a": {"trials": 0}}, "trials is 0; it must be at least 1"),
+        ({"a": {"compared_with": "a"}}, "compared_with is the label itself"),
         ({"a": {"metric": "bleurt"}}, "metric 'bleurt' is not one of bleu"),
     ],
 )

@@ -47,7 +47,7 @@ def test_what_is_known_besides_is_told() -> None:
 def test_a_model_without_attention_has_dashes_beside_the_baselines() -> None:
     text = scores_as_text({"test": {**PLAIN, "exact_match_by": BY, "alignment": {"baselines": BASELINES}}})
     assert text.splitlines()[1].split()[-4:] == ["-", "-", "0.485", "0.146"]
-    assert "no attention of this model was chosen" in text
+    assert "this model has no attention, or none was chosen" in text
 
 
 def test_no_line_is_wider_than_the_page() -> None:

@@ -96,7 +96,7 @@ def speed(
         ]
         for folder, one in found.items()
     }
-    head = ("sentences/s at batch 64", "of processor time", "ms for one sentence", "of processor time")
+    head = ("sentences/s at batch 64", "per processor second", "ms for one sentence", "ms of the processor")
     table = "\n".join(markdown_table(head, rows)) + "\n"
     _put({str(folder): one for folder, one in found.items()} if as_json else table)
 

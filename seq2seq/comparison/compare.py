@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 RESAMPLES = 10_000
 _HIGHEST = {"bleu": 100.0, "chrf": 100.0, "exact_match": 1.0}
 SCORES = tuple(_HIGHEST)
+_ROUNDING = 1e-6
 _SEED = 0
 _AT_A_TIME = 1000  # resamples scored at once: their counts of sentences are float64
 
@@ -75,10 +76,17 @@ def compare(
     minutes = min(curve[-1].minutes for curve in curves.values())
     others = _compared_with(groups, rungs or {})
     speeds = read_speeds(runs)
+    predicted = {label: rung for label, rung in (rungs or {}).items() if rung.prediction is not None}
+    measured = {
+        label: rung for label, rung in predicted.items() if groups.keys() >= {label, rung.compared_with or label}
+    }
+    for label, rung in measured.items():  # so that a wrong name is told at once
+        for run in (*groups[label], *groups[rung.compared_with or label]):
+            scores_on(run, rung.set or name)
     rows: dict[str, dict[str, Any]] = {}
     for number, (label, group) in enumerate(groups.items(), start=1):
         logger.info("counting and resampling %s, seeds: %d (%d of %d)", label, len(group), number, len(groups))
-        rung = (rungs or {}).get(label)
+        of_label = (rungs or {}).get(label)
         other = others[label]
         own = sets.statistics(label, name)
         rows[label] = {
@@ -93,16 +101,10 @@ def compare(
             "convergence": _convergence([curves[run.folder] for run in group]),
             "compared_with": other,
             "difference": {"to": other, **sets.differences(label, other, name)} if other in groups else None,
-            "trials": rung and rung.trials,
+            "trials": of_label and of_label.trials,
         }
-    not_measured = []
-    for label, rung in (rungs or {}).items():
-        if rung.prediction is None:
-            continue
-        if label in groups and (rung.compared_with is None or rung.compared_with in groups):
-            rows[label]["prediction"] = judged(rung, sets, label, name)
-        else:
-            not_measured.append(label)
+    for label, rung in measured.items():
+        rows[label]["prediction"] = judged(rung, sets, label, name)
     return {
         "test_set": name,
         "test_set_sha256": sets.text(name).sha256,
@@ -113,7 +115,7 @@ def compare(
         "equal_minutes": minutes,
         "rows": rows,
         "rows_differ_in": differing_settings([group[0] for group in groups.values()]),
-        "predictions_not_measured": not_measured,
+        "predictions_not_measured": [label for label in predicted if label not in measured],
         "baselines": {
             label: _baseline(label, translate, sets.text(name), lengths, runs[0].lowercase)
             for label, translate in (baselines or {}).items()
@@ -159,11 +161,7 @@ class _Sets:
         """Return those of each seed's translations."""
         if (label, name) not in self._statistics:
             self.text(name)
-            self._statistics[label, name] = [
-                SentenceStatistics(text.hyp, text.ref, lowercase=run.lowercase)
-                for run in self._groups[label]
-                for text in [read_test(run, name)]
-            ]
+            self._statistics[label, name] = [counted(run, name) for run in self._groups[label]]
         return self._statistics[label, name]
 
     def difference(self, label: str, other: str | None, name: str, metric: str) -> dict[str, float]:
@@ -222,6 +220,19 @@ class _Sets:
         return self._times[name]
 
 
+def counted(run: Run, name: str) -> SentenceStatistics:
+    """Count the translations of a test set; a UserError if they are not those that the run has scores of."""
+    text = read_test(run, name)
+    found = SentenceStatistics(text.hyp, text.ref, lowercase=run.lowercase)
+    bleu, stored = found.score("bleu"), scores_on(run, name).get("bleu")
+    if stored is None or abs(bleu - stored) > _ROUNDING:
+        raise UserError(
+            f"the translations in {run.folder / 'tests' / name} are not those that metrics.json has scores of: they "
+            f"have {bleu:.2f} BLEU, those {stored}; bring them back"
+        )
+    return found
+
+
 def draw_means(scores: NDArray[np.float64], highest: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return, for each resample of the sentences, what the mean over all seeds there are might be: (R,).
 
@@ -274,8 +285,10 @@ def _quality(group: Sequence[Run], name: str) -> dict[str, Any]:
     error_rates = [_error_rates(test) for test in tests]
     return {
         "validation_loss": spread([run.metrics["validation"].get("loss") for run in group]),
-        **{metric: spread([test[metric] for test in tests]) for metric in (*SCORES, "length_ratio")},
-        **{share: spread([test.get(share) for test in tests]) for share in ("cut", "looping")},
+        **{
+            metric: spread([test.get(metric) for test in tests])
+            for metric in (*SCORES, "length_ratio", "cut", "looping")
+        },
         "aer": {step: spread([rates.get(step) for rates in error_rates]) for step in ("step_t", "step_t_plus_1")},
     }
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from seq2seq.errors import UserError
 
 METRICS = ("bleu", "chrf", "exact_match", "ter", "length_ratio", "cut", "looping", "aer_step_t", "aer_step_t_plus_1")
+_LARGEST = 1000  # that a bound can be
 
 
 class Rung(NamedTuple):
@@ -55,7 +56,11 @@ def read_rungs(file: Path) -> dict[str, Rung]:
         raise UserError(f"{file} is not JSON: {error}") from error
     if not isinstance(content, dict) or not all(isinstance(entry, dict) for entry in content.values()):
         raise UserError(f"{file} must hold an object of objects, one for each label")
-    return {label: _rung(f"{file}, {label!r}", entry) for label, entry in content.items()}
+    rungs = {label: _rung(f"{file}, {label!r}", entry) for label, entry in content.items()}
+    for label, rung in rungs.items():
+        if rung.compared_with == label:
+            raise UserError(f"{file}, {label!r}: compared_with is the label itself")
+    return rungs
 
 
 def _rung(where: str, entry: Mapping[str, Any]) -> Rung:
@@ -67,6 +72,15 @@ def _rung(where: str, entry: Mapping[str, Any]) -> Rung:
     rung = Rung(**entry)
     if rung.prediction is not None and (rung.metric is None or rung.at_least is rung.at_most is None):
         raise UserError(f"{where}: a prediction needs metric, and at_least or at_most")
+    if rung.prediction is None and (rung.at_least, rung.at_most) != (None, None):
+        raise UserError(f"{where}: at_least and at_most need a prediction")
+    bounds = [bound for bound in (rung.at_least, rung.at_most) if bound is not None]
+    if not all(-_LARGEST <= bound <= _LARGEST for bound in bounds):  # NaN is not, either
+        raise UserError(f"{where}: at_least and at_most must be numbers from {-_LARGEST} to {_LARGEST}")
+    if bounds != sorted(bounds):
+        raise UserError(f"{where}: at_least is more than at_most")
+    if rung.trials is not None and rung.trials < 1:
+        raise UserError(f"{where}: trials is {rung.trials}; it must be at least 1")
     if rung.metric is not None and rung.metric not in METRICS:
         raise UserError(f"{where}: metric {rung.metric!r} is not one of {', '.join(METRICS)}")
     return rung

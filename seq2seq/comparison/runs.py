@@ -3,11 +3,13 @@
 import csv
 import hashlib
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seq2seq.comparison.kinds import METRICS_KIND, SETTINGS_KIND, SPEED_KIND, fault
 from seq2seq.data.corpus import ParallelText, read_lines
 from seq2seq.errors import UserError
 from seq2seq.inference.bundle import METRICS, MODEL, read_json
@@ -80,8 +82,15 @@ def open_run(folder: Path, settings: dict[str, Any]) -> Run:
     needed = {"seed", "parameters", "updates", "train_seconds", "target_tokens_seen", "validation", "tests"}
     if missing := sorted(needed - metrics.keys()):
         raise UserError(f"{folder / 'bundle' / METRICS} is damaged: it lacks {', '.join(missing)}")
+    _check(metrics, METRICS_KIND, folder / "bundle" / METRICS)
+    _check(settings, SETTINGS_KIND, folder / "config.yaml")
     label = metrics.get("label") or read_json(folder / "bundle" / MODEL)["architecture"]
     return Run(folder, str(label), settings, metrics)
+
+
+def _check(content: Mapping[str, Any], kind: Any, file: Path) -> None:
+    if found := fault(content, kind):
+        raise UserError(f"{file} is damaged: {found}; take an unbroken copy")
 
 
 def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -129,6 +138,8 @@ def _differences(one: Run, other: Run) -> list[str]:
     if None not in formats and formats[0] != formats[1]:
         found.append(f"the number format of training ({formats[0]} and {formats[1]})")
     first, second = (dict(_flat("", run.settings)) for run in (one, other))
+    if one.metrics.get("corpus") != other.metrics.get("corpus"):
+        found.append("the prepared corpus")
     shared = sorted(first.keys() & second.keys())  # an older run lacks options that came later
     return found + [name for name in shared if first[name] != second[name] and not name.startswith(_MAY_DIFFER)]
 
@@ -136,8 +147,6 @@ def _differences(one: Run, other: Run) -> list[str]:
 def differing_settings(runs: Sequence[Run]) -> list[str]:
     """Return the names of the settings that any two of the runs both have, and not the same: is a comparison fair?"""
     found = {name for one, other in combinations(runs, 2) for name in _differences(one, other)}
-    if len({run.metrics.get("corpus") for run in runs}) > 1:
-        found.add("the prepared corpus")
     return sorted(found - {"choices.model", "compared_with"})
 
 
@@ -194,6 +203,8 @@ def read_test(run: Run, name: str) -> ScoredText:
 def read_speeds(runs: Iterable[Run]) -> dict[Path, dict[str, Any]]:
     """Return what `seq2seq speed` has measured, by run folder; nothing if it was not measured for all in one way."""
     found = {run.folder: read_json(run.folder / SPEED) for run in runs if (run.folder / SPEED).exists()}
+    for folder, speed in found.items():
+        _check(speed, SPEED_KIND, folder / SPEED)
     first: dict[str, Any] = next(iter(found.values()), {})
     for folder, speed in found.items():
         for name in _OF_A_SPEED:
@@ -207,7 +218,7 @@ def read_speeds(runs: Iterable[Run]) -> dict[Path, dict[str, Any]]:
 
 
 def read_curve(run: Run) -> list[Point]:
-    """Return the validations in a run's metrics.csv; a UserError if there are none."""
+    """Return the validations in a run's metrics.csv; a UserError if they are not those of all of training."""
     file = run.folder / "metrics.csv"
     try:
         points = [
@@ -215,8 +226,16 @@ def read_curve(run: Run) -> list[Point]:
             for row in csv.DictReader(read_lines(file))
             if row.get("validation/bleu")
         ]
+    except UserError:  # of the file itself
+        raise
     except (KeyError, ValueError, TypeError, csv.Error) as error:
         raise UserError(f"{file} is damaged: {error}; bring it back") from error
     if not points:
         raise UserError(f"{file} holds no validation; leave {run.folder} out")
+    if not all(math.isfinite(number) and number >= 0 for point in points for number in point):
+        raise UserError(f"{file} is damaged: it holds a number that none of its columns can have; bring it back")
+    if any(b.target_tokens <= a.target_tokens or b.minutes < a.minutes for a, b in pairwise(points)):
+        raise UserError(f"{file} is damaged: training goes back in time; bring it back")
+    if points[-1].target_tokens != run.metrics["target_tokens_seen"]:
+        raise UserError(f"{file} is damaged: it does not reach to the end of training; bring it back")
     return points

@@ -62,7 +62,7 @@ class BahdanauDecoderConfig:
         readout_state: which decoder state the output layer reads: previous, s_{i-1} (appendix A.2.2), or current, s_i
             (eq. 4).
         embedding_std: standard deviation of the numbers in word vectors at first: small, as in the paper (appendix B.1
-            has 0.01), since from 1 this model learns slower; Luong's learns slower from 0.1 (docs/performance.md).
+            has 0.01), since from 1 this model learns slower (docs/performance_log.md, docs/ladder.md).
         dropout: on word vectors and before the output projection.
     """
 
