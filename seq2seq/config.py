@@ -265,7 +265,7 @@ def _way_on(config: TrainConfig | None) -> str:
     """Return how to go on with an interrupted run, if it has a checkpoint to go on from."""
     if config is None or not (Path(config.run_dir or "") / "checkpoints" / "last.ckpt").is_file():
         return ""
-    return f"; go on with: {resume_command(config)}"
+    return "; the same command goes on" if config.go_on else f"; go on with: {resume_command(config)}"
 
 
 def resume_command(config: TrainConfig) -> str:

@@ -170,7 +170,7 @@ def test_a_signal_is_passed_on_to_the_run_and_ends_the_sweep(tmp_path: Path) -> 
     _, errors = sweep.communicate(timeout=120)
     assert sweep.returncode == 128 + signal.SIGTERM
     assert "interrupted: the same command goes on with the sweep" in errors
-    assert "go on with: seq2seq train resume=runs/ladder_grammar/0-rnn-s1" in errors  # the run itself says so
+    assert f"the state is in {Path('runs/ladder_grammar/0-rnn-s1/checkpoints/last.ckpt')}; the same command" in errors
     assert not (run.parent / "0-rnn-s2").exists()
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
