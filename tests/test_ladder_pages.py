@@ -1,0 +1,96 @@
+"""What the pages say of the ladder is what the published tables hold, and these hold what the published runs made."""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_config import ROOT
+from test_ladder import RUNGS
+
+
+def published(name: str) -> dict[str, Any]:
+    rows: dict[str, Any] = json.loads((ROOT / "docs" / "ladder" / f"{name}.json").read_text("utf-8"))["rows"]
+    assert list(rows) == RUNGS
+    return rows
+
+
+def table_below(heading: str) -> dict[str, list[str]]:
+    page = (ROOT / "docs" / "ladder.md").read_text("utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in page.splitlines() if line.startswith("| `")]
+    return {cells[0].strip("`"): cells[1:] for cells in rows}
+
+
+def shown(found: dict[str, Any] | None, scale: float = 1, digits: int = 1) -> str:
+    return "" if found is None else f"{scale * found['mean']:.{digits}f}"
+
+
+def shown_step(row: dict[str, Any]) -> str:
+    if row["difference"] is None:
+        return ""
+    bleu = row["difference"]["bleu"]
+    return f"{bleu['value']:+.1f} [{bleu['low']:+.1f}, {bleu['high']:+.1f}] to {row['difference']['to'][0]}"
+
+
+def test_the_page_says_of_one_pass_what_the_table_holds() -> None:
+    for label, row in published("grammar").items():
+        factor, *cells = table_below("After one pass over the built-in language")[label]
+        assert factor
+        assert cells == [
+            f"{row['bleu']['mean']:.1f} ± {row['bleu']['spread']:.1f}",
+            shown_step(row),
+            shown(row["exact_match"], 100, 0),
+            shown(row["aer"]["step_t"], digits=3).removeprefix("0"),
+            shown(row["tests"]["length_21_40_coordination"]["bleu"]),
+            shown(row["train_minutes"]),
+            shown(row["flops_per_target_token"], 1e-6),
+        ]
+
+
+def test_the_page_says_of_eight_passes_what_the_table_holds() -> None:
+    before = published("grammar")
+    for label, row in published("grammar_long").items():
+        assert table_below("Near convergence")[label] == [
+            shown(before[label]["bleu"]),
+            shown(row["bleu"]),
+            shown_step(row),
+            shown(row["exact_match"], 100, 0),
+            shown(row["aer"]["step_t"], digits=3).removeprefix("0"),
+            shown(row["tests"]["length_21_40_coordination"]["bleu"]),
+            shown(row["tests"]["pronouns"]["exact_match"], 100, 0),
+            shown(row["convergence"]["rise_in_last_quarter"]),
+        ]
+
+
+def test_the_page_says_of_multi30k_what_the_table_holds() -> None:
+    for label, row in published("multi30k").items():
+        assert table_below("Multi30k")[label] == [
+            shown(row["bleu"]),
+            shown(row["chrf"]),
+            shown_step(row),
+            shown(row["tests"]["test_2017_flickr"]["bleu"]),
+            shown(row["train_minutes"]),
+        ]
+
+
+def test_the_readme_says_what_the_tables_hold() -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    rows = {"one pass": "grammar", "eight passes": "grammar_long", "Multi30k": "multi30k"}
+    for name, file in rows.items():
+        assert (
+            f"| {name} | " + " | ".join(shown(row["bleu"], digits=0) for row in published(file).values()) + " |" in page
+        )
+
+
+@pytest.mark.slow
+def test_the_published_table_is_made_from_the_published_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with tarfile.open(ROOT / "docs/ladder/grammar.tar.xz") as archive:
+        archive.extractall("runs/published/grammar", filter="data")
+    rungs = str(ROOT / "docs/ladder/rungs.json")
+    command = [sys.executable, "-m", "seq2seq", "compare", "runs/published/grammar", "--rungs", rungs, "--baselines"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "docs/ladder/grammar.md").read_text("utf-8")
