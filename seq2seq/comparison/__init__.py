@@ -1,5 +1,6 @@
 """Finished runs set side by side, and what a model finds hard. Read the files in this order:
 
+- `kinds`           what a run's files must hold to stand in a table
 - `runs`            what a finished run has written
 - `predictions`     what was predicted before the runs were made
 - `baselines`       trivial ways to translate
