@@ -67,6 +67,20 @@ def test_the_page_says_of_eight_passes_what_the_table_holds() -> None:
         ]
 
 
+def test_the_page_says_of_less_text_what_the_published_runs_made(tmp_path: Path) -> None:
+    with tarfile.open(ROOT / "docs/ladder/data_size.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    runs = [json.loads(file.read_text("utf-8")) for file in tmp_path.glob("*/bundle/metrics.json")]
+    bleu = {(run["training_pairs"], run["label"]): run["test"]["bleu"] for run in runs}
+    labels = ("0-rnn", "2-bahdanau", "7-transformer")
+    for label in labels:
+        row = published("grammar")[label]
+        bleu[100_000, label] = row["bleu"]["values"][row["seeds"].index(1)]
+    page = (ROOT / "docs" / "ladder.md").read_text("utf-8").split("## Less text\n")[1].split("\n## ")[0]
+    for pairs in (1_000, 3_000, 10_000, 30_000, 100_000):
+        assert f"| {pairs:,} | " + " | ".join(f"{bleu[pairs, label]:.1f}" for label in labels) + " |" in page
+
+
 def test_the_page_says_of_multi30k_what_the_table_holds() -> None:
     for label, row in published("multi30k").items():
         assert table_below("Multi30k")[label] == [
