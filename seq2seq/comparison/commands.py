@@ -116,7 +116,7 @@ def beams(
     from seq2seq.comparison import challenges
     from seq2seq.comparison.challenges_text import beams_text
 
-    opened = _open(run)
+    opened = _only_run(run)
     text = _text(opened, test_set)
     sizes = beam_size or challenges.BEAM_SIZES
     found = challenges.beams(_translator(opened, device, None), text.src[:first], text.ref[:first], sizes)
@@ -139,7 +139,7 @@ def search_errors(
     from seq2seq.comparison import challenges
     from seq2seq.comparison.challenges_text import search_errors_text
 
-    opened = _open(run)
+    opened = _only_run(run)
     sources = _text(opened, test_set).src[:first]
     nodes = challenges.MAX_NODES if max_nodes is None else max_nodes
     found = challenges.search_errors(_translator(opened, device, beam_size), sources, max_nodes=nodes)
@@ -167,7 +167,7 @@ def rare_words(run: RunFolder, test_set: TestSet = None, as_json: AsJson = False
     from seq2seq.comparison.challenges_text import rare_words_text
     from seq2seq.data.gold import read_gold
 
-    opened = _open(run)
+    opened = _only_run(run)
     name = _name(opened, test_set)
     text = _text(opened, name)
     gold = read_gold(opened.folder / "tests" / name, len(text.src))
@@ -190,7 +190,7 @@ def data_size(runs: RunFolders, test_set: TestSet = None, as_json: AsJson = Fals
 # ---- Parts of commands ----
 
 
-def _open(folder: Path) -> "Run":
+def _only_run(folder: Path) -> "Run":
     """Open the one run that a command is about."""
     if (folder / "config.yaml").is_file() or len(_runs_in(folder)) == 1:
         return _opened([folder])[0]
