@@ -183,7 +183,8 @@ def test_what_is_compared_with_an_absent_row_is_said(two):
 def test_settings_in_which_rows_differ_are_named(two):
     assert compare(two)["rows_differ_in"] == []
     two[2].settings["optim"]["lr"] = 0.2
-    two[2].metrics["corpus"] = "another"
+    for run, corpus in zip(two, ("one", "one", "another"), strict=True):
+        run.metrics["corpus"] = corpus
     found = compare(two)
     assert found["rows_differ_in"] == ["optim.lr", "the prepared corpus"]
     assert "have different values of: optim.lr, the prepared corpus." in comparison_text(found)

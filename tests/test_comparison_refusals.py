@@ -74,7 +74,7 @@ def test_other_translations_than_were_scored_are_refused(two):  # noqa: F811
 
 
 def test_runs_of_a_label_on_different_corpora_are_refused(two):  # noqa: F811
-    two[0].metrics["corpus"] = "another"
+    two[0].metrics["corpus"], two[1].metrics["corpus"] = "one", "another"
     with pytest.raises(UserError, match="both 'worse' but differ in the prepared corpus"):
         compare(two)
 

@@ -1,10 +1,12 @@
 """What the pages say of the ladder is what the published tables hold, and these hold what the published runs made."""
 
 import json
+import re
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -79,6 +81,24 @@ def test_the_page_says_of_less_text_what_the_published_runs_made(tmp_path: Path)
     page = (ROOT / "docs" / "ladder.md").read_text("utf-8").split("## Less text\n")[1].split("\n## ")[0]
     for pairs in (1_000, 3_000, 10_000, 30_000, 100_000):
         assert f"| {pairs:,} | " + " | ".join(f"{bleu[pairs, label]:.1f}" for label in labels) + " |" in page
+
+
+def test_the_page_says_of_the_controls_what_the_published_runs_made(tmp_path: Path) -> None:
+    with tarfile.open(ROOT / "docs/ladder/controls.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    runs = {
+        file.parents[1].name: json.loads(file.read_text("utf-8")) for file in tmp_path.glob("*/bundle/metrics.json")
+    }
+    page = (ROOT / "docs" / "ladder.md").read_text("utf-8").split("## Controls\n")[1].split("\n## ")[0]
+    bleu = [runs[f"3-concat-no-feeding-s{seed}"]["test"]["bleu"] for seed in (1, 2, 3)]
+    assert f"| rung 3 without feeding | {fmean(bleu):.1f} ± {stdev(bleu):.1f} |" in page
+    for label in ("2-bahdanau", "3-luong-concat", "5-no-feeding"):
+        row = published("grammar")[label]
+        bleu = [value for seed, value in zip(row["seeds"], row["bleu"]["values"], strict=True) if seed <= 3]
+        assert re.search(rf"\| `{label}`.* \| {fmean(bleu):.1f} ± {stdev(bleu):.1f} \|", page), label
+    for label in ("4-luong-dot", "5-no-feeding", "7-transformer"):
+        validated = [runs[f"{label}-warmup{warmup}"]["validation"]["bleu"] for warmup in (400, 800)]
+        assert re.search(rf"\| `{label}` \| [\d.]+ \| {validated[0]:.1f} \| {validated[1]:.1f} \|", page), label
 
 
 def test_the_page_says_of_multi30k_what_the_table_holds() -> None:

@@ -138,7 +138,8 @@ def _differences(one: Run, other: Run) -> list[str]:
     if None not in formats and formats[0] != formats[1]:
         found.append(f"the number format of training ({formats[0]} and {formats[1]})")
     first, second = (dict(_flat("", run.settings)) for run in (one, other))
-    if one.metrics.get("corpus") != other.metrics.get("corpus"):
+    corpora = [run.metrics.get("corpus") for run in (one, other)]  # nor this
+    if None not in corpora and corpora[0] != corpora[1]:
         found.append("the prepared corpus")
     shared = sorted(first.keys() & second.keys())  # an older run lacks options that came later
     return found + [name for name in shared if first[name] != second[name] and not name.startswith(_MAY_DIFFER)]
